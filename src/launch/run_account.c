@@ -3,12 +3,15 @@
 #include "run_account.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 #include "base/file.h"
 #include "base/log.h"
 #include "loop/resume.h"
 #include "record/metrics.h"
 #include "record/remote.h"
+
+enum { LOCKED_TICKS = 100 }; /* of 20 ms: how long the lock may outlive the ranks */
 
 static char *account_path_of(const ls_run_account *r, const char *file)
 {
@@ -72,7 +75,8 @@ static ls_status close_run(void *context, ls_status next, const char *why)
                            failed ? why : NULL);
 }
 
-/* Whether result.json of the failed run lacks the failure, or has only what the ranks could see of it. */
+/* Whether result.json of the failed run lacks the failure, or has only what the ranks could see of it. (The
+ * ranks have ended; a program that one of them started may still hold the run's lock.) */
 static bool lacks_cause(const ls_run_account *r, ls_status s)
 {
     char *run = account_path_of(r, ""), *recipe = account_path_of(r, "recipe.yaml");
@@ -80,7 +84,7 @@ static bool lacks_cause(const ls_run_account *r, ls_status s)
     const bool there = ls_file_exists(recipe), read = there && ls_run_info_read(&info, run) == LS_OK;
     free(recipe);
     free(run);
-    return there && (!read || info.state == LS_RUN_DIED || info.state == LS_RUN_RESTARTING ||
+    return there && (!read || info.state == LS_RUN_DIED || ls_run_state_lives(info.state) ||
                      (s == LS_E_PEER && info.state == LS_RUN_FAILED));
 }
 
@@ -90,6 +94,10 @@ static void end(void *context, ls_status s, const char *cause)
     if (!lacks_cause(r, s))
         return;
     ls_status kept = open_run(r);
+    for (int i = 0; kept == LS_E_USAGE && i < LOCKED_TICKS; i++) {
+        nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
+        kept = open_run(r);
+    }
     if (kept == LS_OK)
         kept = close_run(r, s, cause);
     if (kept != LS_OK)

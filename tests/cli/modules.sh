@@ -222,6 +222,10 @@ for rank in 0 1; do
     has runs/exit/result.json "\"state\":\"failed\".*\"error\":\"rank $rank: bad 0 .*read called exit"
     rm -rf runs/exit
 done
+# a process that the rank started holds the lock of the run a moment longer
+module -include unistd.h '-DIN_READ=if (getenv("LOCKSTEP_RANK")) { if (!fork()) { usleep(500000); _exit(0); } exit(0); }'
+try 1 train recipe.yaml --set run.name=exit --workers 2 --set train.micro_batch=2
+has runs/exit/result.json '"state":"failed".*read called exit'; rm -rf runs/exit
 module '-DIN_OPEN=return ls_fail(LS_E_IO, "the table is not there")'; refused 1 "bad 0 \(./bad.so\): the table is not there" plan recipe.yaml
 module '-DIN_DATA=*out = NULL'; refused 2 "data: gives no data set" train recipe.yaml --set run.name=none
 module '-DIN_DATA=sets[split].n = 0'; refused 2 "data: n must be at least 1" train recipe.yaml --set run.name=none
