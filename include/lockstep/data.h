@@ -166,10 +166,13 @@ LS_API ls_text_options ls_text_options_default(void);
  * [seq_length], target t being what follows id t, or LS_IGNORE_LABEL. `path`: a file, plain or gzip, or a
  * pattern (* ? [...] {a,b}), relative to the working folder or to LOCKSTEP_DATA; `tokenizer`: as
  * ls_tokenizer_open takes it, found alike. Tokens are kept in the cache, and made only when they are not
- * there: docs/text.md. Local. ls_text_open(&set, LS_SPLIT_TRAIN, "books/{a,b}.txt.gz", "bytes", 512,
- * .documents = LS_DOCUMENTS_BLANK) Errors: LS_E_USAGE no such file, no text, less text than a window, an end
- * token or a split that cannot be; LS_E_FORMAT with file and offset or line; LS_E_SHAPE a vocabulary above
- * the model's; LS_E_IO, also when the cache cannot be written. */
+ * there: docs/text.md. Local.
+ *
+ *     ls_text_open(&set, LS_SPLIT_TRAIN, "books/{a,b}.txt.gz", "bytes", 512, .documents = LS_DOCUMENTS_BLANK)
+ *
+ * Errors: LS_E_USAGE no such file, no text, less text than a window, an end token or a split that cannot be;
+ * LS_E_FORMAT with file and offset or line; LS_E_SHAPE a vocabulary above the model's; LS_E_IO, also when the
+ * cache cannot be written. */
 LS_API ls_status ls_text_open_with(ls_dataset **out, ls_split split, const char *path, const char *tokenizer,
                                    int64_t seq_length, const ls_text_options *options LS_OR_DEFAULTS);
 #ifdef __cplusplus
@@ -252,12 +255,16 @@ typedef struct ls_array_field {
 } ls_array_field;
 
 /* Opens the n arrays as a data set; sample i is row i of each. Only the rows that are read are ever in
- * memory. Local. ls_arrays_open(&set, LS_SPLIT_TRAIN, 2, (ls_array_field[]){ { "x", "x.npy", LS_F32 }, { "y",
- * "y.npy", LS_F32 } }); Errors: LS_E_USAGE no such file, a name that is not the name of a field or that
- * occurs twice, another number of rows than the first array has; LS_E_FORMAT, LS_E_UNSUPPORTED as NumPy's
- * files are read; LS_E_SHAPE no samples, elements of another kind. Reading fails with LS_E_FORMAT and file,
- * row and element: NaN or an infinite number, a number beyond f32 or i32, out of `range`, a label that is not
- * below `below`. Rows count from 0. */
+ * memory. Local.
+ *
+ *     ls_arrays_open(&set, LS_SPLIT_TRAIN, 2, (ls_array_field[]){ { "x", "x.npy", LS_F32 },
+ *                                                                 { "y", "y.npy", LS_F32 } });
+ *
+ * Errors: LS_E_USAGE no such file, a name that a field cannot have or that occurs twice, another number of
+ * rows than the first array has; LS_E_FORMAT, LS_E_UNSUPPORTED as NumPy's files are read; LS_E_SHAPE no
+ * samples, elements of another kind. Reading fails with LS_E_FORMAT and file, row and element: NaN or an
+ * infinite number, a number beyond f32 or i32, out of `range`, a label that is not below `below`. Rows count
+ * from 0. */
 LS_API ls_status ls_arrays_open(ls_dataset **out, ls_split split, int n, const ls_array_field *arrays);
 
 /* ---- pictures in files */

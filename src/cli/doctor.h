@@ -33,7 +33,7 @@ bool ls_doctor_read(char *buffer, size_t size, const char *path, const char *pre
 void ls_doctor_machine(ls_doctor *d); /* doctor_machine.c: CPU, memory, limits, folders */
 /* doctor_parts.c: the optional parts of this build (cmake/parts.cmake) */
 void ls_doctor_parts(ls_doctor *d);
-ls_status ls_doctor_check_names(const char *names); /* "mpi,hdf5": LS_E_USAGE if one is not part */
+ls_status ls_doctor_check_names(const char *names); /* "mpi,hdf5": LS_E_USAGE if one is not a part */
 /* LS_E_UNSUPPORTED with the reason and the remedy if one of them cannot be used here. */
 ls_status ls_doctor_need(const char *names);
 void ls_doctor_libraries(ls_doctor *d); /* doctor_libraries.c */

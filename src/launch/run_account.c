@@ -10,8 +10,9 @@
 #include "loop/resume.h"
 #include "record/metrics.h"
 #include "record/remote.h"
+#include "record/run_owner.h"
 
-enum { LOCKED_TICKS = 100 }; /* of 20 ms: how long the lock may outlive the ranks */
+enum { LOCKED_TICKS = 100 }; /* of 20 ms */
 
 static char *account_path_of(const ls_run_account *r, const char *file)
 {
@@ -75,8 +76,7 @@ static ls_status close_run(void *context, ls_status next, const char *why)
                            failed ? why : NULL);
 }
 
-/* Whether result.json of the failed run lacks the failure, or has only what the ranks could see of it. (The
- * ranks have ended; a program that one of them started may still hold the run's lock.) */
+/* Whether result.json of the failed run lacks the failure, or has only what the ranks could see of it. */
 static bool lacks_cause(const ls_run_account *r, ls_status s)
 {
     char *run = account_path_of(r, ""), *recipe = account_path_of(r, "recipe.yaml");
@@ -84,20 +84,26 @@ static bool lacks_cause(const ls_run_account *r, ls_status s)
     const bool there = ls_file_exists(recipe), read = there && ls_run_info_read(&info, run) == LS_OK;
     free(recipe);
     free(run);
-    return there && (!read || info.state == LS_RUN_DIED || ls_run_state_lives(info.state) ||
+    return there && (!read || info.state == LS_RUN_DIED || info.state == LS_RUN_RESTARTING ||
                      (s == LS_E_PEER && info.state == LS_RUN_FAILED));
+}
+
+/* A program that a rank started, as a debugger, may hold the run's lock for a moment after the rank. */
+static void wait_for_lock(const ls_run_account *r)
+{
+    char *run = account_path_of(r, "");
+    for (int i = 0; i < LOCKED_TICKS && ls_run_is_held(run) && !ls_run_owner_lives(run); i++)
+        nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
+    free(run);
 }
 
 static void end(void *context, ls_status s, const char *cause)
 {
     ls_run_account *r = context;
+    wait_for_lock(r);
     if (!lacks_cause(r, s))
         return;
     ls_status kept = open_run(r);
-    for (int i = 0; kept == LS_E_USAGE && i < LOCKED_TICKS; i++) {
-        nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
-        kept = open_run(r);
-    }
     if (kept == LS_OK)
         kept = close_run(r, s, cause);
     if (kept != LS_OK)

@@ -1,5 +1,6 @@
 #!/bin/sh
-# tools/check_style finds a table in a comment that was wrapped as text, and accepts tables. Usage: style.sh SOURCE_DIR
+# tools/check_style finds tables and examples in comments that were wrapped as text, and static functions of many files that have
+# the same name; it accepts what is right. Usage: style.sh SOURCE_DIR
 set -eu
 checker=$1/tools/check_style
 root=$(mktemp -d)
@@ -20,12 +21,24 @@ int a;  /* a field  */
 printf '%s' "$table" >"$root/src/loops.h"
 "$checker" "$root" || { echo "a table is refused" >&2; exit 1; }
 
+found() { # TEXT: what check_style says begins so
+    said=$("$checker" "$root") && { echo "not found: $1" >&2; exit 1; }
+    case $said in
+    "$1"*) ;;
+    *) echo "not '$1': $said" >&2; exit 1 ;;
+    esac
+}
 printf '%s' "$table" | sed 's/^ \*     f!/ * is never f!/' >"$root/src/loops.h"
-found=$("$checker" "$root") && { echo "a row joined to text is not found" >&2; exit 1; }
-case $found in
-"src/loops.h:6: a row of a table in a comment is indented"*) ;;
-*) echo "not the row: $found" >&2; exit 1 ;;
-esac
+found "src/loops.h:6: a row of a table in a comment is indented"
+printf '/* Opens it. Local. ls_open(&set, "x.npy") Errors: none. */\nint a;\n' >"$root/src/loops.h"
+found "src/loops.h:1: an example in a comment is indented"
+printf '/* Opens it:\n *\n *     ls_open(&set, "x.npy")\n */\nint a;\n' >"$root/src/loops.h"
+
+for file in a b c d e; do echo "static int run(int x) { return x; }" >"$root/src/$file.c"; done
+"$checker" "$root" || { echo "five files with one name are refused" >&2; exit 1; }
+cp "$root/src/a.c" "$root/src/f.c"
+found "static run() is in 6 files: begin it with what the file is about: src/a.c src/b.c"
+rm "$root"/src/?.c
 
 # clang-format leaves a table alone, however wide it is
 command -v clang-format >/dev/null || { echo "skipped: style.sh: no clang-format here (Debian: clang-format)"; exit 77; }

@@ -163,6 +163,7 @@ until_true has_steps owned 3
 "$lockstep" train long.yaml --workers 2 --set run.name=owned >out2 2>err2 </dev/null
 [ $? -eq 2 ] || bad "two commands in one run directory"
 times 1 err2 "error: rank 0: run runs/owned is being trained by another process \(host .*, process [0-9]*, started by process $parent\)"
+! grep -q "does not say why" err2 || bad "the run of another process was to get the failure: $(cat err2)"
 has runs/owned/result.json '"state":"running"'
 kill -9 $parent; wait $parent 2>/dev/null
 until_true free owned
