@@ -90,8 +90,8 @@ LS_API ls_arrays_load_opts ls_arrays_load_opts_default(void);
 
 /* Fills the ranks' blocks, which may overlap and need not be everything: each rank reads what it asks for.
  * `dir` is a checkpoint, of whatever ranks and of whichever program, or anything that ls_weights_open opens
- * (a DCP directory of PyTorch, a file), which has no checksums. LS_E_SHAPE tells all that does not fit, and
- * then no block was changed. */
+ * (a DCP directory of PyTorch, a file), which has no checksums. LS_E_SHAPE: the message lists all arrays that
+ * do not fit, and no block was changed. */
 LS_API ls_status ls_arrays_load_with(const char *dir, int64_t n, const ls_array *arrays, ls_group *g,
                                      const ls_arrays_load_opts *o LS_OR_DEFAULTS);
 #ifdef __cplusplus

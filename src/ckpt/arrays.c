@@ -47,7 +47,7 @@ static ls_status check_array(const blocks *b, int64_t i, ls_box *box)
     for (int d = 0; sound && d < t->ndim; d++)
         sound = t->dims[d] >= 0;
     if (!sound)
-        return arrays_bad(a, "no element type, or no shape, that can be");
+        return arrays_bad(a, "its element type or its shape is not valid");
     if (mine->dtype != t->dtype || mine->ndim != t->ndim)
         return arrays_bad(a, "its block is of another element type or number of dimensions");
     *box = ls_box_of(t);

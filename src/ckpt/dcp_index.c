@@ -261,7 +261,7 @@ static ls_status keep_name(reader *r, const char **out, const ls_str *name)
             "%s: it numbers the parameters that its optimizer has states of, and there are more than "
             "the %" PRId64 " of this model: save the state dict of get_state_dict, which names them",
             r->path, r->ways.ask->n);
-    return good ? LS_OK : dcp_index_bad(r, *out, "its name is empty or no UTF-8 text");
+    return good ? LS_OK : dcp_index_bad(r, *out, "its name is empty or not UTF-8");
 }
 
 static ls_status read_tensor(reader *r, ls_dcp_tensor *t, const ls_pickle *key, const ls_pickle *value)

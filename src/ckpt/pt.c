@@ -230,7 +230,7 @@ static ls_status add_tensor(reader *r, const ls_pickle *call)
     json_t *valid = json_stringn(ls_str_text(&r->name), r->name.len);
     if (!valid || r->name.len == 0 || strlen(r->name.data) != r->name.len) {
         json_decref(valid);
-        return pt_bad(r, LS_E_FORMAT, "its name is empty or no UTF-8 text: rename it before saving");
+        return pt_bad(r, LS_E_FORMAT, "its name is empty or not UTF-8: rename it before saving");
     }
     json_decref(valid);
     if (r->count == r->room) {

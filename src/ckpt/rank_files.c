@@ -160,8 +160,7 @@ static ls_status read_run(run *r, const rank_file *f, const ls_weight *flat, jso
         !read_sizes(json_object_get(entry, "size"), r->box.size, &n[1], &product) || all != whole ||
         n[0] != r->box.ndim || n[1] != r->box.ndim || !ls_box_inside(&r->box) ||
         __builtin_mul_overflow(all, (int64_t)8, &bytes))
-        return rank_files_bad(f->path, flat->name,
-                              "the block that it gives its elements (whole, start, size) cannot be");
+        return rank_files_bad(f->path, flat->name, "its block (whole, start, size) is not part of a tensor");
     const int64_t block = ls_box_count(&r->box);
     if (!read_number(entry, "first", 0, block, &r->first) || flat->type.dims[0] > block - r->first)
         return rank_files_bad(f->path, flat->name, "it has more elements than its block");

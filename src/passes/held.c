@@ -45,7 +45,8 @@ ls_held ls_slot_held(const ls_units *u, const ls_mesh *m, int slot, int rank)
         const char *axis = m->axes[i].name;
         const int n = (int)m->axes[i].size, at = ls_mesh_position(m, rank, axis);
         if (s->cuts.dim[i]) {
-            LS_CHECK(ls_box_split(&h.box, s->cuts.dim[i] - 1 + deeper, n, at), "a block that cannot be");
+            LS_CHECK(ls_box_split(&h.box, s->cuts.dim[i] - 1 + deeper, n, at),
+                     "the block cannot be split over the ranks");
         } else if (!ls_mesh_group_has(u->sharding.shard, axis)) {
             h.copy = h.copy * n + at;
             h.copies *= n;

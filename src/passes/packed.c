@@ -60,7 +60,8 @@ const ls_box *ls_packed_box(ls_walk *w, const ls_node *param, const ls_seed *see
     if (!box)
         return NULL; /* the graph says so */
     *box = ls_packed_whole(ls_walk_whole(w, param->out[0]), seed->dim, seed->parts);
-    LS_CHECK(ls_box_split(box, seed->dim + 1, w->axis.ranks, w->axis.position), "a block that cannot be");
+    LS_CHECK(ls_box_split(box, seed->dim + 1, w->axis.ranks, w->axis.position),
+             "the block cannot be split over the ranks");
     return box;
 }
 

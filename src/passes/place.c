@@ -124,7 +124,8 @@ static void locate(ls_walk *w, const ls_walk_step *s)
     if (!box)
         return; /* the graph says so */
     *box = s->n->at ? *s->n->at : ls_box_of(&s->types.in[at]);
-    LS_CHECK(ls_box_split(box, dim, w->axis.ranks, w->axis.position), "a block that cannot be");
+    LS_CHECK(ls_box_split(box, dim, w->axis.ranks, w->axis.position),
+             "the block cannot be split over the ranks");
     w->r.to->at = box;
 }
 

@@ -107,7 +107,7 @@ static ls_status check_shard(const ls_shard *s, int64_t i)
     for (int d = 0; sound && d < t->ndim; d++)
         sound = t->dims[d] >= 0;
     if (!sound)
-        return ls_fail(LS_E_ARG, "shard \"%s\": no element type, or no shape, that can be", s->name);
+        return ls_fail(LS_E_ARG, "shard \"%s\": its element type or its shape is not valid", s->name);
     const int64_t all = ls_type_count(t);
     if (s->first < 0 || s->count < 0 || s->first > all || s->count > all - s->first)
         return ls_fail(
