@@ -13,7 +13,7 @@
 #include "base/thread_pool.h"
 #include "device/cpu/isa.h"
 #include "memory.h"
-#include "device/cpu/burst.h"
+#include "device/cpu/peak_rate.h"
 
 typedef struct shape {
     const char *name;
@@ -161,7 +161,7 @@ static void measure(const shape *s, bool backward, const ls_device *d, ls_dtype 
     const double end = ls_now() + 0.4;
     double best = 1e9, cold = 1e9, burst = 0, dot = 0;
     for (int round = 0; round < 9 || ls_now() < end; round++) {
-        const double rate = ls_burst(d->arch, LS_F32, d->threads, 1),
+        const double rate = ls_cpu_peak_rate(d->arch, LS_F32, d->threads, 1),
                      words = ls_isa_of(d->arch) >= LS_ISA_AVX512BF16 ? dot_burst(d->threads) : 0,
                      warm = seconds(c, 1, times), turns = seconds(c, COPIES, COPIES);
         burst = rate > burst ? rate : burst;
@@ -199,8 +199,8 @@ int main(int argc, char **argv)
     }
     printf("%s, %d thread%s, %s, %.0f GFLOP/s of FMA\n%-11s %-9s %9s %8s %7s %7s %7s\n", ls_isa_name(isa),
            d.threads, d.threads > 1 ? "s" : "", ls_dtype_name(t),
-           1e-9 * ls_burst(ls_isa_arch(isa), LS_F32, d.threads, 5), "shape", "", "us", "GFLOP/s", "cold",
-           "% FMA", "% dot");
+           1e-9 * ls_cpu_peak_rate(ls_isa_arch(isa), LS_F32, d.threads, 5), "shape", "", "us", "GFLOP/s",
+           "cold", "% FMA", "% dot");
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (int backward = 0; backward < 2; backward++)
             if (strstr(shapes[i].name, filter) || strcmp(filter, backward ? "backward" : "forward") == 0)

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "device/cpu/burst.h"
+#include "device/cpu/peak_rate.h"
 #include "device/cpu/isa.h"
 
 enum {
@@ -26,8 +26,8 @@ int main(void)
     while (scanf("%d %7s", &threads, type) == 2) {
         double best = 0, sum = 0;
         for (int i = 0; i < BURSTS; i++) {
-            const double rate = ls_burst(ls_isa_arch(ls_isa_best()), strcmp(type, "bf16") ? LS_F32 : LS_BF16,
-                                         threads, 1);
+            const double rate = ls_cpu_peak_rate(ls_isa_arch(ls_isa_best()),
+                                                 strcmp(type, "bf16") ? LS_F32 : LS_BF16, threads, 1);
             best = rate > best ? rate : best;
             sum += i < FIRST ? 0 : rate;
         }

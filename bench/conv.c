@@ -12,7 +12,7 @@
 #include "device/conv.h"
 #include "device/cpu/isa.h"
 #include "memory.h"
-#include "device/cpu/burst.h"
+#include "device/cpu/peak_rate.h"
 
 typedef struct layer {
     int64_t in, out, size, kernel, stride;
@@ -54,7 +54,7 @@ static double best_of(const ls_device *d, const layer *l, int64_t batch, int whi
     double best = 1e9;
     const double end = ls_now() + 0.3;
     for (int round = 0; round < 8 || ls_now() < end; round++) {
-        const double rate = ls_burst(d->arch, LS_F32, d->threads, 1), begin = ls_now();
+        const double rate = ls_cpu_peak_rate(d->arch, LS_F32, d->threads, 1), begin = ls_now();
         kernel->run(&a);
         const double seconds = ls_now() - begin;
         best = seconds < best ? seconds : best;

@@ -12,7 +12,7 @@
 #include "base/clock.h"
 #include "device/cpu/isa.h"
 #include "memory.h"
-#include "device/cpu/burst.h"
+#include "device/cpu/peak_rate.h"
 
 typedef struct shape {
     const char *name, *op;
@@ -143,7 +143,7 @@ int main(int argc, char **argv)
         const double end = ls_now() + 0.4;
         double best = 1e9, best_library = 1e9, burst = 0;
         for (int round = 0; round < 15 || ls_now() < end; round++) {
-            const double rate = 1e-9 * ls_burst(ls_isa_arch(isa), LS_F32, own.threads, 1),
+            const double rate = 1e-9 * ls_cpu_peak_rate(ls_isa_arch(isa), LS_F32, own.threads, 1),
                          mine = seconds(&a, times), theirs = b.kernel ? seconds(&b, times) : 1e9;
             burst = rate > burst ? rate : burst;
             best = mine < best ? mine : best;

@@ -16,7 +16,7 @@
 
 #include "base/clock.h"
 #include "lockstep/lockstep.h"
-#include "device/cpu/burst.h"
+#include "device/cpu/peak_rate.h"
 #include "processes.h"
 #include "step/trainer.h"
 
@@ -173,13 +173,13 @@ static ls_status measure(bench *b)
     double *seconds = calloc((size_t)b->steps, sizeof *seconds),
            *sorted = calloc((size_t)b->steps, sizeof *sorted);
     ls_status s = ls_group_barrier(b->group);
-    double burst = ls_burst(b->trainer->compiled.device.arch, LS_F32, b->threads, 4);
+    double burst = ls_cpu_peak_rate(b->trainer->compiled.device.arch, LS_F32, b->threads, 4);
     for (int i = 0; i < b->steps && s == LS_OK; i++) {
         double start = ls_now();
         s = step(b);
         sorted[i] = seconds[i] = ls_now() - start;
     }
-    const double after = ls_burst(b->trainer->compiled.device.arch, LS_F32, b->threads, 4);
+    const double after = ls_cpu_peak_rate(b->trainer->compiled.device.arch, LS_F32, b->threads, 4);
     if (s == LS_OK && b->parallel.rank == 0)
         print(b, seconds, sorted, after > burst ? after : burst);
     free(seconds);

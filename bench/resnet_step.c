@@ -18,7 +18,7 @@
 #include "graph/identity.h"
 #include "passes/objective.h"
 #include "passes/passes.h"
-#include "device/cpu/burst.h"
+#include "device/cpu/peak_rate.h"
 #include "execute/trace.h"
 
 /* The step's graph: the gradient of every parameter is an output. */
@@ -81,7 +81,7 @@ static ls_status measure(const ls_device *d, const ls_resnet_config *c, int64_t 
     LS_TRY(ls_session_run(s, 0, false));
     double best = 1e9, burst = 0;
     for (int i = 0; i < 12; i++) {
-        const double rate = ls_burst(d->arch, LS_F32, d->threads, 1), begin = ls_now();
+        const double rate = ls_cpu_peak_rate(d->arch, LS_F32, d->threads, 1), begin = ls_now();
         LS_TRY(ls_session_run(s, 0, false));
         const double seconds = ls_now() - begin;
         best = seconds < best ? seconds : best;

@@ -16,7 +16,7 @@
 #include "base/thread_pool.h"
 #include "base/str.h"
 #include "lockstep/lockstep.h"
-#include "device/cpu/burst.h"
+#include "device/cpu/peak_rate.h"
 #include "step/trainer.h"
 
 typedef struct bench {
@@ -64,7 +64,7 @@ static ls_status measure(bench *b)
     ls_step_result r;
     ls_status s = LS_OK;
     for (int i = 0; i < b->steps && s == LS_OK; i++) {
-        double rate = ls_burst(b->trainer->compiled.device.arch, LS_F32, b->threads, 1);
+        double rate = ls_cpu_peak_rate(b->trainer->compiled.device.arch, LS_F32, b->threads, 1);
         burst = rate > burst ? rate : burst;
         double start = ls_now();
         s = ls_trainer_step(b->trainer, b->images, b->labels, b->batch, 1e-3, &r);

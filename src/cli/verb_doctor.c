@@ -11,7 +11,7 @@
 #include "comm/environment.h"
 #include "doctor.h"
 #include "lockstep/data.h"
-#include "plan/wires.h"
+#include "plan/collective_speed.h"
 #include "setup/compiled_recipe.h"
 
 /* Counts the tokenized texts in the cache. */
@@ -128,7 +128,7 @@ static ls_status kernels(ls_doctor *d, int threads, int *known)
 
 typedef struct measuring {
     ls_group *group;
-    ls_wire wires[LS_WIRES];
+    ls_collective_speed wires[LS_COLLECTIVE_SPEEDS];
     bool keep;
     ls_status status;
     char message[512];
@@ -137,10 +137,10 @@ typedef struct measuring {
 static void *measure_wires(void *context)
 {
     measuring *m = context;
-    ls_wires_load(m->wires); /* what these ranks cannot measure stays */
-    m->status = ls_wires_measure(m->wires, m->group);
+    ls_collective_speeds_load(m->wires); /* what these ranks cannot measure stays */
+    m->status = ls_collective_speeds_measure(m->wires, m->group);
     if (m->status == LS_OK && m->keep && ls_group_local_rank(m->group) == 0)
-        m->status = ls_wires_save(m->wires);
+        m->status = ls_collective_speeds_save(m->wires);
     snprintf(m->message, sizeof m->message, "%s", m->status == LS_OK ? "" : ls_error_message());
     if (m->status != LS_OK)
         ls_group_fail(m->group, m->status, m->message);
@@ -150,10 +150,10 @@ static void *measure_wires(void *context)
 
 static void wires_text(ls_doctor *d, const measuring *m)
 {
-    static const char *const NAMES[LS_WIRES] = { "on this host", "between hosts" };
+    static const char *const NAMES[LS_COLLECTIVE_SPEEDS] = { "on this host", "between hosts" };
     if (m->status != LS_OK)
         ls_doctor_note(d, "collectives could not be measured: %s", m->message);
-    for (int i = 0; i < LS_WIRES && m->status == LS_OK; i++) {
+    for (int i = 0; i < LS_COLLECTIVE_SPEEDS && m->status == LS_OK; i++) {
         if (m->wires[i].bandwidth > 0)
             ls_doctor_line(d, NAMES[i], "ranks meet in %.1f us, %.1f GB/s", 1e6 * m->wires[i].latency,
                            1e-9 * m->wires[i].bandwidth);
@@ -184,7 +184,7 @@ static ls_status collectives(ls_doctor *d, ls_group *launched)
         measure_wires(&m[0]);
         pthread_join(other, NULL);
     } else {
-        ls_wires_load(m[0].wires);
+        ls_collective_speeds_load(m[0].wires);
     }
     wires_text(d, &m[0]);
     return LS_OK;

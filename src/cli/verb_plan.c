@@ -2,7 +2,7 @@
 #include <string.h>
 
 #include "cli.h"
-#include "plan/wires.h"
+#include "plan/collective_speed.h"
 
 ls_status ls_verb_plan(const ls_args *a, const ls_ui *ui)
 {

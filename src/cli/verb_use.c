@@ -5,7 +5,8 @@
 #include "base/file.h"
 #include "cli.h"
 #include "record/rundir.h"
-#include "record/runs_page.h"
+#include "pages/runs_page.h"
+#include "screen/runs.h"
 #include "verbs/metrics_table.h"
 
 /* RUN is a folder, or the name of a run in STORAGE, as `lockstep runs` shows it. */

@@ -11,7 +11,7 @@
 #include "base/sys.h"
 #include "cli.h"
 #include "record/rundir.h"
-#include "record/watch_frame.h"
+#include "screen/watch_frame.h"
 
 enum { EVERY = 1000, LEAST_WIDTH = 40, LEAST_HEIGHT = 8 };
 
@@ -50,7 +50,7 @@ static ls_status print_once(ls_watch *w, const ls_ui *ui)
 static void on_resize(int number) { (void)number; /* it ends the wait for a key */ }
 
 typedef struct terminal {
-    bool keys;            /* standard input is a terminal, too */
+    bool keys; /* standard input is a terminal, too */
     struct termios before;
     struct sigaction resize;
 } terminal;

@@ -94,7 +94,7 @@ static ls_status wait_for_next(controller *c, const char *cause)
     if (c->o->max_failures > 0)
         snprintf(of, sizeof of, " of %lld", (long long)c->o->max_failures);
     ls_snprintf(text, sizeof text, "%.3700s; restart %d%s in %g s%s%s", cause, c->failures, of, r.pause, from,
-             workers);
+                workers);
     ls_log_warn("%s", text);
     if (c->o->account)
         LS_TRY(c->o->account->restart(c->o->account->context, &r));

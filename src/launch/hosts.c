@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/c_locale.h"
-#include "base/errand.h"
+#include "base/commands.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/str.h"
@@ -123,13 +123,14 @@ static ls_status hosts_read_file(ls_hosts *h, const char *path)
  * has noticed it (SlurmdTimeout), if the job was started with --no-kill. SLURM_JOB_NUM_NODES stays. */
 static ls_status ask_slurm(ls_str *names)
 {
-    ls_errand e = { .whole = names };
-    ls_errand_word(&e, "sh");
-    ls_errand_word(&e, "-c");
-    ls_errand_word(&e, "hosts=$(squeue -h -j \"$SLURM_JOB_ID\" -o %N) && scontrol show hostnames \"$hosts\"");
-    LS_TRY(ls_errands_run(&e, 1, PATIENCE, "asking Slurm for the hosts of this job"));
+    ls_command e = { .whole = names };
+    ls_command_word(&e, "sh");
+    ls_command_word(&e, "-c");
+    ls_command_word(&e,
+                    "hosts=$(squeue -h -j \"$SLURM_JOB_ID\" -o %N) && scontrol show hostnames \"$hosts\"");
+    LS_TRY(ls_commands_run(&e, 1, PATIENCE, "asking Slurm for the hosts of this job"));
     LS_TRY(ls_str_status(names));
-    if (e.status == LS_ERRAND_LATE)
+    if (e.status == LS_COMMAND_LATE)
         return ls_fail(LS_E_PEER, "squeue does not say within %g s which hosts this job has", PATIENCE);
     const char *text = ls_str_text(names);
     if (e.status == 0 && text[strspn(text, " \t\r\n")])
@@ -226,20 +227,20 @@ void ls_hosts_free(ls_hosts **h)
 /* ---- asking */
 
 /* Makes the command "ssh -o BatchMode=yes HOST true". In this mode ssh does not ask for a password. */
-static void question(ls_errand *e, const ls_hosts *h, const ls_host *host)
+static void question(ls_command *e, const ls_hosts *h, const ls_host *host)
 {
     const char *name = strrchr(h->rsh, '/') ? strrchr(h->rsh, '/') + 1 : h->rsh;
-    ls_errand_words(e, h->rsh);
+    ls_command_words(e, h->rsh);
     if (!strncmp(name, "ssh", 3) && (!name[3] || name[3] == ' '))
-        ls_errand_words(e, "-o BatchMode=yes -o ConnectTimeout=8");
-    ls_errand_word(e, host->name);
-    ls_errand_word(e, "true");
+        ls_command_words(e, "-o BatchMode=yes -o ConnectTimeout=8");
+    ls_command_word(e, host->name);
+    ls_command_word(e, "true");
 }
 
-static void note_answer(ls_host *host, const ls_errand *e)
+static void note_answer(ls_host *host, const ls_command *e)
 {
     host->answers = e->status == 0;
-    if (e->status == LS_ERRAND_LATE)
+    if (e->status == LS_COMMAND_LATE)
         ls_snprintf(host->why, sizeof host->why, "no answer within %g s", PATIENCE);
     else if (!host->answers)
         snprintf(host->why, sizeof host->why, "%.400s%s(exit status %d)", e->said, *e->said ? " " : "",
@@ -248,18 +249,18 @@ static void note_answer(ls_host *host, const ls_errand *e)
 
 static ls_status ask_each(ls_hosts *h)
 {
-    ls_errand *errands = ls_sys_calloc((size_t)h->n, sizeof *errands);
-    LS_TRY(ls_sys_have(errands));
+    ls_command *commands = ls_sys_calloc((size_t)h->n, sizeof *commands);
+    LS_TRY(ls_sys_have(commands));
     for (int i = 0; i < h->n; i++)
         if (!h->all[i].here)
-            question(&errands[i], h, &h->all[i]);
-    ls_status s = ls_errands_run(errands, h->n, PATIENCE, "asking the hosts whether they answer");
+            question(&commands[i], h, &h->all[i]);
+    ls_status s = ls_commands_run(commands, h->n, PATIENCE, "asking the hosts whether they answer");
     for (int i = 0; s == LS_OK && i < h->n; i++) {
         h->all[i].answers = h->all[i].here;
         if (!h->all[i].here)
-            note_answer(&h->all[i], &errands[i]);
+            note_answer(&h->all[i], &commands[i]);
     }
-    free(errands);
+    free(commands);
     return s;
 }
 

@@ -1,4 +1,4 @@
-/* job.c - ranks on several hosts. It starts one mpirun or srun, and reads the facts of the processes that
+/* job.c - ranks on several hosts. It starts one mpirun or srun, and reads the messages of the processes that
  * watch the ranks there (supervise.c) from its stderr. Output of the ranks is passed on, messages of mpirun
  * are kept (mpirun_words.h). */
 #include <errno.h>
@@ -16,7 +16,7 @@
 #include "base/str.h"
 #include "base/sys.h"
 #include "comm/launched.h"
-#include "fact.h"
+#include "message.h"
 #include "job_command.h"
 #include "launch_own.h"
 #include "mpirun_words.h"
@@ -129,9 +129,9 @@ static ls_status job_start(launch *l)
     return LS_OK;
 }
 
-/* ---- facts */
+/* ---- messages */
 
-static void take_end(launch *l, const ls_fact *f)
+static void take_end(launch *l, const ls_rank_message *f)
 {
     child *c = &l->children[f->rank];
     if (c->ended)
@@ -145,27 +145,27 @@ static void take_end(launch *l, const ls_fact *f)
     ls_launch_explain(l, f->rank);
 }
 
-static void take_fact(launch *l, const char *text)
+static void take_message(launch *l, const char *text)
 {
-    ls_fact f;
-    if (!ls_fact_read(&f, text) || f.rank < 0 || f.rank >= l->o->ranks)
+    ls_rank_message f;
+    if (!ls_rank_message_read(&f, text) || f.rank < 0 || f.rank >= l->o->ranks)
         return;
     switch (f.kind) {
-    case LS_FACT_HELLO: l->children[f.rank].said_hello = true; break;
-    case LS_FACT_JOINED: ls_shm_watch_hear_joined(l->watch, f.rank); break;
-    case LS_FACT_END: take_end(l, &f); break;
-    case LS_FACT_FAILURE:
+    case LS_MESSAGE_HELLO: l->children[f.rank].said_hello = true; break;
+    case LS_MESSAGE_JOINED: ls_shm_watch_hear_joined(l->watch, f.rank); break;
+    case LS_MESSAGE_END: take_end(l, &f); break;
+    case LS_MESSAGE_FAILURE:
         if (f.heard.rank >= 0 && f.heard.rank < l->o->ranks)
             ls_shm_watch_hear(l->watch, &f.heard);
         break;
     }
 }
 
-static void take_line(void *context, const char *line, bool is_fact)
+static void take_line(void *context, const char *line, bool is_message)
 {
     launch *l = context;
-    if (is_fact) {
-        take_fact(l, line);
+    if (is_message) {
+        take_message(l, line);
         return;
     }
     if (l->o->pass)

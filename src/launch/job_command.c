@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/errand.h"
+#include "base/commands.h"
 #include "base/str.h"
 #include "base/sys.h"
 #include "comm/launched.h"
@@ -36,16 +36,16 @@ static const char *find_module(ls_str *why)
 /* The MPI whose name `NAME --version` prints; "" if it is none that is known. */
 static ls_status kind_of(const char **kind, const char *name)
 {
-    ls_errand e = { 0 };
+    ls_command e = { 0 };
     static const char *const SAYS[][2] = { { "open-mpi", "Open MPI" }, { "Open MPI", "Open MPI" },
                                            { "OpenRTE", "Open MPI" },  { "HYDRA", "MPICH" },
                                            { "MPICH", "MPICH" },       { "Configure options", "MPICH" } };
-    ls_errand_word(&e, "sh");
-    ls_errand_word(&e, "-c");
-    ls_errand_word(&e, "\"$0\" --version 2>&1 | tr '\\n' ' ' | head -c 400");
-    ls_errand_word(&e, name);
+    ls_command_word(&e, "sh");
+    ls_command_word(&e, "-c");
+    ls_command_word(&e, "\"$0\" --version 2>&1 | tr '\\n' ' ' | head -c 400");
+    ls_command_word(&e, name);
     *kind = "";
-    LS_TRY(ls_errands_run(&e, 1, 10, "looking for mpirun"));
+    LS_TRY(ls_commands_run(&e, 1, 10, "looking for mpirun"));
     for (size_t i = 0; e.status == 0 && !**kind && i < sizeof SAYS / sizeof SAYS[0]; i++)
         if (strstr(e.said, SAYS[i][0]))
             *kind = SAYS[i][1];

@@ -17,7 +17,7 @@ typedef struct child {
 
 struct launch;
 
-/* Functions for ranks on this host (here.c) or on several hosts (job.c). */
+/* Functions for ranks on this host (local_ranks.c) or on several hosts (job.c). */
 typedef struct ls_ranks_place {
     ls_status (*start)(struct launch *l);
     void (*look)(struct launch *l); /* waits for a tick at most, and notes which ranks have ended */
@@ -63,7 +63,7 @@ ls_status ls_launch_start(launch *l, int rank);
 /* Whether the process has a handler for the signal. */
 bool ls_launch_handles(pid_t process, int number);
 
-/* blame.c */
+/* failure.c */
 /* Notes the failure of a rank. From now on the other ranks are ended; the first failure gives the message. */
 void ls_launch_note(launch *l, int rank, ls_status code);
 /* Whether a rank has reported a failure in the control block: its own, or that of a rank that it waited for.

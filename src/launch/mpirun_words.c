@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "fact.h"
+#include "message.h"
 
 enum {
     RULER = 60
@@ -110,10 +110,10 @@ static void take_words(ls_mpirun_words *w, const char *line, ls_line_fn *take, v
     }
 }
 
-/* A fact may follow an unfinished line. */
+/* A message may follow an unfinished line. */
 static void take_whole(ls_mpirun_words *w, char *line, ls_line_fn *take, void *context)
 {
-    char *begin = strchr(line, LS_FACT_BEGIN), *over = begin ? strchr(begin, LS_FACT_OVER) : NULL;
+    char *begin = strchr(line, LS_MESSAGE_BEGIN), *over = begin ? strchr(begin, LS_MESSAGE_OVER) : NULL;
     if (!over) {
         take_words(w, line, take, context);
         return;

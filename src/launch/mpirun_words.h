@@ -1,5 +1,6 @@
-/* mpirun_words.h - sorts the lines that mpirun or srun writes to stderr: facts (fact.h), output of the ranks,
- * and messages of mpirun itself. The latter are kept, and shown if there is no other message about a failure.
+/* mpirun_words.h - sorts the lines that mpirun or srun writes to stderr: messages (message.h), output of the
+ * ranks, and messages of mpirun itself. The latter are kept, and shown if there is no other message about a
+ * failure.
  */
 #pragma once
 #include <stdbool.h>
@@ -14,8 +15,8 @@ typedef struct ls_mpirun_words {
     char said[1200]; /* the first lines of its own messages */
 } ls_mpirun_words;
 
-/* Called for a line, without its end. is_fact: it is the text of a fact. */
-typedef void ls_line_fn(void *context, const char *line, bool is_fact);
+/* Called for a line, without its end. is_message: it is the text of a message. */
+typedef void ls_line_fn(void *context, const char *line, bool is_message);
 void ls_mpirun_words_take(ls_mpirun_words *w, const char *text, size_t n, ls_line_fn *take, void *context);
 void ls_mpirun_words_end(ls_mpirun_words *w, ls_line_fn *take, void *context);
 const char *ls_mpirun_words_said(const ls_mpirun_words *w);

@@ -13,7 +13,7 @@
 #include "base/clock.h"
 #include "comm/environment.h"
 #include "comm/launched.h"
-#include "fact.h"
+#include "message.h"
 #include "launch_own.h"
 
 #define TICK 0.1   /* seconds between two looks at the rank */
@@ -73,33 +73,33 @@ static void take_signals(void)
 /* Passes on what the rank has reported to this process. */
 static void tell_news(launch *l, int rank, bool *joined, bool *failed)
 {
-    ls_fact f = { .kind = LS_FACT_JOINED, .rank = rank };
+    ls_rank_message f = { .kind = LS_MESSAGE_JOINED, .rank = rank };
     if (!*joined && ls_shm_watch_joined(l->watch, 0)) {
         *joined = true;
-        ls_fact_tell(&f);
+        ls_rank_message_send(&f);
     }
     if (*failed || !ls_shm_watch_failure(l->watch, &f.heard))
         return;
     *failed = true;
-    f.kind = LS_FACT_FAILURE;
-    ls_fact_tell(&f);
+    f.kind = LS_MESSAGE_FAILURE;
+    ls_rank_message_send(&f);
 }
 
 static void tell_end(const launch *l, int rank)
 {
     const child *c = &l->children[0];
     uint64_t limit = 0;
-    ls_fact f = { .kind = LS_FACT_END,
-                  .rank = rank,
-                  .status = c->status,
-                  .killed = c->killed,
-                  .exec_error = ls_shm_watch_exec_error(l->watch, 0),
-                  .planned = ls_shm_watch_planned(l->watch, 0) };
+    ls_rank_message f = { .kind = LS_MESSAGE_END,
+                          .rank = rank,
+                          .status = c->status,
+                          .killed = c->killed,
+                          .exec_error = ls_shm_watch_exec_error(l->watch, 0),
+                          .planned = ls_shm_watch_planned(l->watch, 0) };
     f.out_of_memory = WIFSIGNALED(c->status) && WTERMSIG(c->status) == SIGKILL && !c->killed &&
                       ls_oom_killed(&l->oom, c->pid, &limit);
     f.limit = limit;
     ls_shm_watch_doing(l->watch, 0, f.doing);
-    ls_fact_tell(&f);
+    ls_rank_message_send(&f);
 }
 
 static void pass_on(launch *l, int *saves, double *end_at)
@@ -166,9 +166,9 @@ static int watch_to_the_end(launch *l, int rank)
 /* Reports a failure of this process before the rank starts as a failure of the rank. */
 static int tell_failure(int rank, ls_status s)
 {
-    ls_fact f = { .kind = LS_FACT_FAILURE, .rank = rank, .heard = { .rank = rank, .code = s } };
+    ls_rank_message f = { .kind = LS_MESSAGE_FAILURE, .rank = rank, .heard = { .rank = rank, .code = s } };
     snprintf(f.heard.text, sizeof f.heard.text, "%.2000s", ls_error_message());
-    ls_fact_tell(&f);
+    ls_rank_message_send(&f);
     return LS_EXIT_FAILED;
 }
 
@@ -186,7 +186,7 @@ int ls_supervise(char **argv)
     ls_status s = ls_environment_read(&e);
     if (s != LS_OK)
         return tell_failure(0, s);
-    ls_fact_tell(&(ls_fact){ .kind = LS_FACT_HELLO, .rank = e.rank });
+    ls_rank_message_send(&(ls_rank_message){ .kind = LS_MESSAGE_HELLO, .rank = e.rank });
     const int local = ls_environment_local_rank();
     const ls_supervised me = {
         .rank = e.rank, .local = local >= 0 && local < w.each ? local : 0, .each = w.each, .age = w.age

@@ -1,6 +1,6 @@
 /* supervise.h - the process that mpirun or srun starts for each rank. It binds the rank to its cores, starts
  * it, passes requests on, and reports the rank's state and its end to the process that the user started
- * (fact.h). */
+ * (message.h). */
 #pragma once
 
 #define LS_SUPERVISE_WORD \

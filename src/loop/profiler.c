@@ -7,7 +7,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
-#include "record/memory_page.h"
+#include "pages/memory_page.h"
 #include "setup/step_html.h"
 
 enum { TABLE = 15 /* ops that are printed */ };

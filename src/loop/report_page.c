@@ -10,7 +10,7 @@
 #include "setup/step_html.h"
 #include "base/memory.h"
 #include "base/sys.h"
-#include "record/report.h"
+#include "pages/report.h"
 #include "step/memory.h"
 
 static const char **labels(const ls_plan *p, ls_arena *a)

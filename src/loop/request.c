@@ -14,7 +14,7 @@
 
 #include "base/c_locale.h"
 #include "base/clock.h"
-#include "base/errand.h"
+#include "base/commands.h"
 #include "base/log.h"
 #include "comm/launched.h"
 #include "step/trainer.h"
@@ -51,11 +51,11 @@ static bool read_time_left(const char *text, double *seconds)
  * says so. */
 static double ask_slurm(void)
 {
-    ls_errand e = { 0 };
+    ls_command e = { 0 };
     double left;
-    ls_errand_words(&e, "squeue -h -o %L -j");
-    ls_errand_word(&e, getenv("SLURM_JOB_ID"));
-    const ls_status s = ls_errands_run(&e, 1, PATIENCE, "asking Slurm when this job ends");
+    ls_command_words(&e, "squeue -h -o %L -j");
+    ls_command_word(&e, getenv("SLURM_JOB_ID"));
+    const ls_status s = ls_commands_run(&e, 1, PATIENCE, "asking Slurm when this job ends");
     if (s == LS_E_STOPPED)
         return 0;
     if (s == LS_OK && e.status == 0 && read_time_left(e.said, &left))
@@ -63,10 +63,10 @@ static double ask_slurm(void)
     if (s != LS_OK || e.status != 0 || strcmp(e.said, "UNLIMITED"))
         ls_log_warn("squeue does not say when this Slurm job ends: %s; the run stops in time only on SIGTERM "
                     "(sbatch --signal=TERM@120) or by run.time_limit",
-                    s != LS_OK                   ? ls_error_message()
-                    : e.status == LS_ERRAND_LATE ? "no answer within 5 s"
-                    : *e.said                    ? e.said
-                                                 : "it prints nothing");
+                    s != LS_OK                    ? ls_error_message()
+                    : e.status == LS_COMMAND_LATE ? "no answer within 5 s"
+                    : *e.said                     ? e.said
+                                                  : "it prints nothing");
     return 0;
 }
 

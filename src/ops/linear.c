@@ -103,7 +103,7 @@ static void grad_linear(ls_grad *c)
         ls_graph_error(c->g, LS_E_INTERNAL, "linear was fused before differentiation");
         return;
     }
-    /* dx comes first: then w is no longer needed, and dw may take its place (plan/births.c). */
+    /* dx comes first: then w is no longer needed, and dw may take its place (plan/avoid_copies.c). */
     if (c->needs[X])
         c->din[X] = ls_linear_dx(c->g, c->dout[0], n->in[W]);
     if (c->needs[W] || bias) {

@@ -115,16 +115,16 @@ int64_t ls_units_frozen(const ls_units *u); /* elements of all frozen parameters
 
 /* What a rank stores of a parameter: elements [first, first + count) of its block, at element `at` of its
  * slice of the unit. */
-typedef struct ls_held {
+typedef struct ls_local_shard {
     ls_box box; /* the block, in the whole parameter */
     int64_t first, count, at;
     /* `copies` ranks store the same elements, and this rank is number `copy` of them. model_copy: its number
      * among those of them that compute the same samples. A sum over shards and blocks counts the rank with
      * model_copy 0. */
     int copy, copies, model_copy;
-} ls_held;
-ls_held ls_slot_held(const ls_units *u, const ls_mesh *m, int slot, int rank);
-bool ls_held_all(const ls_held *h); /* it stores its whole block */
+} ls_local_shard;
+ls_local_shard ls_slot_local_shard(const ls_units *u, const ls_mesh *m, int slot, int rank);
+bool ls_local_shard_all(const ls_local_shard *h); /* it stores its whole block */
 /* A whole tensor of which dimension `dim` is so many equal parts, as [.., parts, elements of each, ..]: the
  * same elements in the same order. */
 ls_box ls_packed_whole(const ls_type *whole, int dim, int64_t parts);

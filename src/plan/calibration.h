@@ -19,10 +19,10 @@ typedef struct ls_kernel_time {
 /* A way that collectives take. `latency`: seconds of each turn in which ranks wait for each other.
  * `bandwidth`: bytes a second that a rank reads and writes in them, or that all ranks of a host take in from
  * other hosts. */
-typedef struct ls_wire {
+typedef struct ls_collective_speed {
     double latency, bandwidth; /* 0: not known */
-} ls_wire;
-enum { LS_WIRE_HOST, LS_WIRE_NETWORK, LS_WIRES }; /* among the ranks of a host; between hosts */
+} ls_collective_speed;
+enum { LS_SPEED_HOST, LS_SPEED_NETWORK, LS_COLLECTIVE_SPEEDS }; /* among the ranks of a host; between hosts */
 
 typedef struct ls_calibration {
     char hardware[64];         /* the name of the processor or GPU */
@@ -37,7 +37,7 @@ typedef struct ls_calibration {
     int cores;                              /* of the whole machine, */
     double all_flops, all_memory;           /* and what they do together: ranks side by side share it */
     double to_device, to_host;              /* B/s of copies; 0: the device works in host memory */
-    ls_wire wires[LS_WIRES];                /* not in its file: wires.h */
+    ls_collective_speed wires[LS_COLLECTIVE_SPEEDS]; /* not in its file: collective_speed.h */
     /* Of a device whose memory is its own: the calibration of device cpu, for programs that run on the host.
      * Not in its file. */
     struct ls_calibration *host;

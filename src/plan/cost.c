@@ -78,7 +78,7 @@ static int turns_of(const ls_plan_collective *c)
 
 /* Bytes that come from other hosts: of the slices, or of the sums, that a rank takes in, those of other
  * hosts' members with its local index (comm/remote_move.c). A host's ranks share its link. */
-static double network_seconds(const ls_plan_collective *c, const reach *r, const ls_wire *link)
+static double network_seconds(const ls_plan_collective *c, const reach *r, const ls_collective_speed *link)
 {
     if (r->hosts < 2 || !(link->bandwidth > 0))
         return 0;
@@ -97,7 +97,7 @@ typedef struct network {
 
 typedef struct costing {
     const ls_calibration *calibration; /* of the program's device; NULL: no seconds */
-    const ls_wire *wires;
+    const ls_collective_speed *wires;
     const ls_parallel *parallel; /* NULL: one rank */
     ls_arena *scratch;
     network *network, *copies;
@@ -113,7 +113,7 @@ static ls_status collective_cost(ls_plan *p, ls_step *s, const costing *k)
         return LS_OK;
     reach r;
     LS_TRY(reach_of(&r, k->scratch, x, k->parallel));
-    const ls_wire *host = &k->wires[LS_WIRE_HOST], *between = &k->wires[LS_WIRE_NETWORK];
+    const ls_collective_speed *host = &k->wires[LS_SPEED_HOST], *between = &k->wires[LS_SPEED_NETWORK];
     const double latency = wait && host->latency > 0 && !(x->map && x->from == x->to && x->settled)
                                ? turns_of(x) * host->latency
                                : 0;

@@ -50,7 +50,7 @@ static void why_there(ls_str *out, const ls_plan *p, const ls_node *n, int k)
         }
     const int base = alloc < 0 ? -1 : p->allocs[alloc].value;
     if (base > 0 && base != v && ls_type_bytes(ls_type_of(p->graph, n->out[k])) < p->allocs[alloc].bytes)
-        ls_str_printf(out, "born inside %%%d", base);
+        ls_str_printf(out, "computed inside %%%d", base);
 }
 
 static void values_text(ls_str *out, const ls_graph *g, int n, const ls_value *v, bool types, bool placed)
@@ -80,7 +80,7 @@ static const char *remark(const ls_graph *g, const ls_node *n, int step)
     if (ls_is_view(n))
         return "view";
     if (step < 0)
-        return "all parts are born in place";
+        return "all parts are computed in place";
     if (n->clone_of >= 0)
         return "computed again";
     if (n->op != &ls_op_copy)

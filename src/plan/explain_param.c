@@ -151,7 +151,7 @@ static void follow_gradient(life *l, int program, const ls_stored_at *at)
         while (ls_is_view(ls_node_of(g, v)))
             v = ls_node_of(g, v)->in[0];
         happen(l,
-               there ? "gradient, born in its place in the flat buffer"
+               there ? "gradient, computed in its place in the flat buffer"
                      : "gradient, moved into the flat buffer by pack",
                program, ls_node_of(g, v)->id);
     }

@@ -1,16 +1,17 @@
 /* internal.h - what the planner's parts hand to each other. ls_plan_create runs them in this order:
  *
- *   schedule.c  which nodes run at all, and in which order
- *   births.c    which kernel outputs are born inside a `pack` or inside the memory of a source
- *   lower.c     the lowered graph: kernels chosen, views resolved to strides, copies where a kernel cannot
- *               follow them
- *   steps.c     the steps: kernels, and the two halves of each collective and transfer
- *   storage.c   lifetimes, in-place reuse, one allocation per set of values that share memory, categories
- *   gradients.c from which step on each part of a gradient in the arena is needed
- *   staging.c   memory through which results of collectives reach a device's own memory; linked.c how much
- *               of it collectives over a link need
- *   arena.c     offsets of the allocations: packing, the brute-force check, the timeline
- *   cost.c      FLOPs, bytes and seconds per step
+ *   schedule.c      which nodes run at all, and in which order
+ *   avoid_copies.c  which kernel outputs are computed inside a `pack` or inside the memory of a source
+ *   lower.c         the lowered graph: kernels chosen, views resolved to strides, copies where a kernel
+ *                   cannot follow them
+ *   steps.c         the steps: kernels, and the two halves of each collective and transfer
+ *   storage.c       lifetimes, in-place reuse, one allocation per set of values that share memory,
+ *                   categories
+ *   gradients.c     from which step on each part of a gradient in the arena is needed
+ *   staging.c       memory through which results of collectives reach a device's own memory; linked.c how
+ *                   much of it collectives over a link need
+ *   arena.c         offsets of the allocations: packing, the brute-force check, the timeline
+ *   cost.c          FLOPs, bytes and seconds per step
  *
  * Beside them: calibration.c, calibrate.c and replay.c measure and keep what this machine can do.
  *
@@ -36,13 +37,13 @@ typedef struct ls_home {
     int64_t strides[LS_MAX_DIMS];
 } ls_home;
 
-/* Where a value of the old graph is computed (births.c). */
-typedef struct ls_birth {
+/* Where a value of the old graph is computed (avoid_copies.c). */
+typedef struct ls_computed_in {
     int inside; /* the old value (a pack's output or a source) inside whose memory it is computed; 0: none */
     int part;   /* if that is a pack: the number of the part */
     int64_t offset; /* bytes into that memory */
     int64_t strides[LS_MAX_DIMS];
-} ls_birth;
+} ls_computed_in;
 
 typedef struct ls_planner {
     ls_plan *plan;
@@ -53,7 +54,7 @@ typedef struct ls_planner {
     int *when;           /* [old nodes]: position in `order`; -1: dead */
     int *root;           /* [old values]: the value in whose memory its views and mandatory aliases put it */
     bool *named;         /* [old values]: it is a root, and a graph output is the whole of it */
-    ls_birth *births;    /* [old values] */
+    ls_computed_in *computed_in; /* [old values] */
     const ls_kernel *
         *kernel; /* [old nodes]; NULL: a source, a view, a collective or a transfer without one */
     /* [outputs of the old graph]: the source (an old value) whose content it replaces; 0: none */
@@ -72,7 +73,7 @@ static inline bool ls_planner_transfers(const ls_planner *p, const ls_node *n)
 }
 
 ls_status ls_planner_schedule(ls_planner *p);
-ls_status ls_planner_find_births(ls_planner *p);
+ls_status ls_planner_avoid_copies(ls_planner *p);
 /* The (old) value that is computed in the place of part j of an old pack; 0 if that part must be moved there.
  */
 int ls_born_in_place(const ls_planner *p, const ls_node *pack, int j);

@@ -80,7 +80,8 @@ static ls_status lower_refuse(const ls_graph *g, const ls_node *n, const char *f
     return LS_E_UNSUPPORTED;
 }
 
-/* Finds the kernels of all old nodes, by types alone. births.c asks them which strides they can write. */
+/* Finds the kernels of all old nodes, by types alone. avoid_copies.c asks them which strides they can write.
+ */
 static ls_status choose_kernels(ls_planner *p, ls_tensor *operands)
 {
     const ls_graph *g = p->old;
@@ -237,8 +238,9 @@ static ls_status lower_kernel(lowering *l, const ls_node *old, ls_value *in)
                                  .next = l->writes[base] };
             l->writes[base] = w;
             l->born[v.id] = l->n_writes;
-        } else if (p->births[old->out[i].id].inside) {
-            memcpy(p->home[v.id].strides, p->births[old->out[i].id].strides, sizeof p->home[v.id].strides);
+        } else if (p->computed_in[old->out[i].id].inside) {
+            memcpy(p->home[v.id].strides, p->computed_in[old->out[i].id].strides,
+                   sizeof p->home[v.id].strides);
         }
     }
     return LS_OK;
@@ -257,7 +259,7 @@ static ls_status lower_outputs(lowering *l)
         /* a small view would keep all of a large unnamed value alive */
         const bool part = !ls_is_source(to->nodes[to->vals[base].node]) && !p->named[p->root[o->value.id]] &&
                           ls_type_bytes(&to->vals[v.id].type) < ls_type_bytes(&to->vals[base].type);
-        const bool replace = p->replaces[i] && p->births[o->value.id].inside != p->replaces[i];
+        const bool replace = p->replaces[i] && p->computed_in[o->value.id].inside != p->replaces[i];
         if (part || replace) {
             l->copied[v.id] = 0;
             LS_TRY(contiguous_copy(l, &v));
@@ -293,7 +295,7 @@ static ls_status lower_nodes(lowering *l, ls_value *in)
     LS_TRY(lower_outputs(l));
     /* Values that are computed inside others: only now do those others exist. */
     for (int v = 1; v < p->old->n_vals; v++) {
-        const ls_birth *q = &p->births[v];
+        const ls_computed_in *q = &p->computed_in[v];
         if (q->inside && p->map[v].id > 0) {
             p->home[p->map[v].id].base = p->map[q->inside].id;
             p->home[p->map[v].id].offset = q->offset;
@@ -324,7 +326,7 @@ ls_status ls_planner_lower(ls_planner *p)
     ls_value *in = LS_ARENA_ARRAY(&p->scratch, ls_value, most);
     LS_TRY(ls_arena_status(&p->scratch));
     LS_TRY(choose_kernels(p, l.operands));
-    LS_TRY(ls_planner_find_births(p));
+    LS_TRY(ls_planner_avoid_copies(p));
 
     LS_TRY(ls_rewrite_begin(&l.r, g));
     p->map = l.r.map;

@@ -35,7 +35,7 @@ typedef struct ls_maps {
     const struct ls_key *members;
     const char *example;
 } ls_maps;
-extern const ls_maps LS_GROUP_MAPS, LS_RENAME_MAPS; /* recipe_map_keys.c */
+extern const ls_maps LS_GROUP_MAPS, LS_RENAME_MAPS; /* recipe_map_list_keys.c */
 
 typedef struct ls_key {
     const char *key; /* "section.key", "section.group.key" or "key" */
@@ -77,7 +77,7 @@ extern const int LS_SECTION_COUNT;
 bool ls_key_parse_real(const char *text, double *out);  /* a decimal number */
 void ls_yaml_print_text(ls_str *out, const char *text); /* a scalar, quoted if it must be */
 
-/* recipe_maps.c. `where` begins messages ("FILE:LINE: train.epochs"). Strings go to `a`. */
+/* recipe_map_list.c. `where` begins messages ("FILE:LINE: train.epochs"). Strings go to `a`. */
 ls_status ls_key_read(const ls_key *k, ls_recipe *r, const ls_yaml *value, ls_arena *a, const char *where);
 ls_status ls_key_default(const ls_key *k, ls_recipe *r, ls_arena *a); /* the key has a `fallback` */
 void ls_key_print(const ls_key *k, const ls_recipe *r,
@@ -87,7 +87,8 @@ void ls_key_record(const ls_key *k, const ls_recipe *r, ls_str *out);
 /* recipe_value.c: the same for a key of any kind but MAPS */
 ls_status ls_value_read(const ls_key *k, ls_recipe *r, const ls_yaml *value, ls_arena *a, const char *where);
 void ls_value_print(const ls_key *k, const ls_recipe *r, ls_str *out);
-/* recipe_named.c: the same for maps of names of one's own, PORTS, FILES and LOSSES. json: printed as JSON. */
+/* recipe_named_values.c: the same for maps of names of one's own, PORTS, FILES and LOSSES. json: printed as
+ * JSON. */
 bool ls_key_is_named(const ls_key *k);
 ls_status ls_named_read(const ls_key *k, ls_recipe *r, const ls_yaml *value, ls_arena *a, const char *where);
 void ls_named_print(const ls_key *k, const ls_recipe *r, bool json, ls_str *out);

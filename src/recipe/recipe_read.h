@@ -15,7 +15,7 @@ const char *ls_recipe_bundled_text(const char *name); /* recipe_bundled.c; NULL:
  * model that are not set. */
 ls_status ls_recipe_apply_config(ls_recipe_state *state);
 
-/* recipe_names.c: names of other programs for our keys. */
+/* recipe_foreign_keys.c: names of other programs for our keys. */
 typedef struct ls_foreign_name {
     const char *theirs; /* their names, in lower case, with spaces between them */
     const char *ours;   /* the key with the same meaning */

@@ -340,7 +340,7 @@ static ls_status read_any(const ls_key *k, ls_recipe *r, const ls_yaml *v, ls_ar
     case LS_KEY_FILES:
     case LS_KEY_LOSSES: return ls_named_read(k, r, v, a, where);
     case LS_KEY_TREE: return read_tree(v, a, where, MEMBER(const char *, r, k));
-    case LS_KEY_MAPS: break; /* recipe_maps.c */
+    case LS_KEY_MAPS: break; /* recipe_map_list.c */
     }
     return ls_fail(LS_E_INTERNAL, "%s: a key of unknown kind", where);
 }

@@ -36,8 +36,8 @@ typedef struct ls_yaml {
 /* *out is NULL for an empty text. `name` is the file in messages. The tree lives in `a`. */
 ls_status ls_yaml_parse(ls_yaml **out, ls_arena *a, const char *text, size_t size, const char *name);
 const ls_yaml *ls_yaml_real(const ls_yaml *n); /* the node that an alias names; else n itself */
-/* yaml_map.c: the tree as JSON, appended to `out`. Plain numbers, true and false stay what they are; the rest
- * is text. */
+/* yaml_named_values.c: the tree as JSON, appended to `out`. Plain numbers, true and false stay what they are;
+ * the rest is text. */
 void ls_yaml_json(ls_str *out, const ls_yaml *n);
 /* The tree as files get it, as JSON that reads as the same YAML: a text that an environment variable gave is
  * ${NAME} again, because it may be a secret. Its value stands there if it is a number, true, false, or a path

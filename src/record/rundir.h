@@ -134,9 +134,6 @@ ls_status ls_run_info_read(ls_run_info *out, const char *run_dir);
     "measured on the BUILT-IN shapes, not real data" /* shown with every result of such a run */
 /* The folder of the run in `storage` that wrote last; malloc'ed. *out NULL: there is no run. */
 ls_status ls_runs_latest(char **out, const char *storage);
-/* Prints the table of `lockstep runs`: every run directory in `storage`, sorted by name. width: columns of
- * the terminal; 0: no limit. */
-ls_status ls_runs_print(FILE *out, const char *storage, bool json, int width);
 
 /* As ls_rundir_add_checkpoint, with other metrics than the present ones. It takes ownership of them. */
 void ls_rundir_list_checkpoint(ls_rundir *d, const char *path, int64_t step, int64_t epoch,

@@ -16,7 +16,7 @@
 #include "record/rundir.h"
 #include "record/step_folder.h"
 #include "run_own.h"
-#include "record/run_page.h"
+#include "pages/run_page.h"
 
 /* ---- opening */
 
@@ -212,7 +212,7 @@ ls_status ls_run_stop_requested(ls_run *r, bool asked, bool *any)
     LS_ARG(r);
     LS_ARG(any);
     *any = false;
-    LS_TRY(ls_run_meet(r, "a question whether to stop", LS_OK, asked));
+    LS_TRY(ls_run_compare(r, "a question whether to stop", LS_OK, asked));
     for (int k = 0; k < r->place.ranks; k++)
         *any = *any || r->words[k];
     return LS_OK;
@@ -229,8 +229,8 @@ static ls_status save_end(ls_run *r, ls_run_state state)
 
 static ls_status end_well(ls_run *r, ls_status how)
 {
-    LS_TRY(
-        ls_run_meet(r, how == LS_OK ? "the end of the run" : "the end of a run that was stopped", LS_OK, 0));
+    LS_TRY(ls_run_compare(r, how == LS_OK ? "the end of the run" : "the end of a run that was stopped", LS_OK,
+                          0));
     return ls_ranks_agree(
         r->group, r->place.rank ? LS_OK : save_end(r, how == LS_OK ? LS_RUN_FINISHED : LS_RUN_STOPPED));
 }

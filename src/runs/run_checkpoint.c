@@ -166,7 +166,7 @@ ls_status ls_run_load(ls_run *r, const char *path, const ls_run_contents *c)
     LS_ARG(r);
     LS_ARG(path);
     ls_checkpoint from;
-    LS_TRY(ls_run_meet(r, "loading a checkpoint", ls_run_check_contents(c), 0));
+    LS_TRY(ls_run_compare(r, "loading a checkpoint", ls_run_check_contents(c), 0));
     LS_TRY(ls_checkpoint_open(&from, path, r->opts.verify ? LS_VERIFY_FULL : LS_VERIFY_SIZES, r->group));
     ls_status s = LS_OK;
     if (c && c->trainer)

@@ -30,14 +30,14 @@ struct ls_run {
     int64_t step;    /* of the last report; -1: none */
     double reported; /* time of the last report, on the clock of ls_now */
     uint64_t calls;  /* number of collective calls so far */
-    int32_t *words;  /* [ranks] the `word` of each rank in the last ls_run_meet */
+    int32_t *words;  /* [ranks] the `word` of each rank in the last ls_run_compare */
 };
 
 /* Every collective call of a run begins with this. It checks that all ranks make the same call ("report 3",
  * up to 47 characters) and that `mine`, the status of each rank's own checks, is LS_OK on all. Otherwise all
  * ranks fail with the same status and a message that names the rank. r->words gets the `word` of every rank.
  * Collective. */
-ls_status ls_run_meet(ls_run *r, const char *call, ls_status mine, int32_t word);
+ls_status ls_run_compare(ls_run *r, const char *call, ls_status mine, int32_t word);
 
 /* Sets the latest checkpoint. `json` is its trainer.json, known on rank 0 only; NULL: there is none. The next
  * report follows it. Collective. */

@@ -167,7 +167,7 @@ static char *identity(const report *p)
 
 static ls_status run_report_agree(report *p, ls_status mine)
 {
-    LS_TRY(ls_run_meet(p->run, p->call, mine, brings(p->contents)));
+    LS_TRY(ls_run_compare(p->run, p->call, mine, brings(p->contents)));
     LS_TRY(find_bringers(p, p->run->words));
     if (p->name && !p->checkpoint)
         return ls_fail(LS_E_ARG, "%s: checkpoint \"%s\" has a name, and no rank brings what it holds",

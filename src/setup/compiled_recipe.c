@@ -6,13 +6,13 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "plan/replay.h"
-#include "plan/wires.h"
+#include "plan/collective_speed.h"
 
 static void wires(ls_compiled_recipe *c)
 {
-    ls_wires_load(c->store.wires);
+    ls_collective_speeds_load(c->store.wires);
     if (c->network.bandwidth > 0)
-        c->store.wires[LS_WIRE_NETWORK] = c->network;
+        c->store.wires[LS_SPEED_NETWORK] = c->network;
 }
 
 static ls_status compiled_recipe_compile(ls_compiled_recipe *c, int64_t rank, int64_t ranks_per_host)
@@ -35,7 +35,7 @@ static ls_status compiled_recipe_compile(ls_compiled_recipe *c, int64_t rank, in
 ls_status ls_compiled_recipe_make(ls_compiled_recipe *c, const ls_recipe_arg *arg, int64_t rank,
                                   const ls_elsewhere *where)
 {
-    *c = (ls_compiled_recipe){ .network = where ? where->network : (ls_wire){ 0 } };
+    *c = (ls_compiled_recipe){ .network = where ? where->network : (ls_collective_speed){ 0 } };
     LS_TRY(ls_recipe_load(&c->recipe, arg->name, arg->n_sets, arg->sets));
     const ls_status s = compiled_recipe_compile(c, rank, where ? where->ranks_per_host : 0);
     if (s != LS_OK) {
@@ -87,7 +87,7 @@ ls_stored_at ls_stored_of(const ls_units *u, const ls_parallel *p, int slot)
                         .unit = s->unit,
                         .offset = s->offset,
                         .type = s->type,
-                        .box = ls_slot_held(u, &p->mesh, slot, p->rank).box,
+                        .box = ls_slot_local_shard(u, &p->mesh, slot, p->rank).box,
                         .slice = u->sharding.shards > 1 ? unit->slice : 0,
                         .shards = u->sharding.shards };
     for (int i = 0; i < p->mesh.n; i++)
@@ -96,13 +96,13 @@ ls_stored_at ls_stored_of(const ls_units *u, const ls_parallel *p, int slot)
     return at;
 }
 
-void ls_held_text(ls_str *out, const ls_held *h)
+void ls_local_shard_text(ls_str *out, const ls_local_shard *h)
 {
     const int64_t count = ls_box_count(&h->box), rows = h->box.ndim > 1 ? h->box.size[0] : 1,
                   row = rows > 1 ? count / rows : 1, first = h->first, end = h->first + h->count;
     if (!ls_box_is_whole(&h->box))
         ls_str_printf(out, "of block %lld ", (long long)ls_box_number(&h->box, &(int64_t){ 0 }));
-    if (!h->count || ls_held_all(h)) {
+    if (!h->count || ls_local_shard_all(h)) {
         ls_str_add(out, h->count ? "all of it" : "nothing of it");
         return;
     }
@@ -121,7 +121,7 @@ void ls_stored_parts_json(ls_json *j, const char *key, const ls_units *u, const 
 {
     ls_json_array(j, key);
     for (int r = 0; r < ls_mesh_ranks(&p->mesh); r++) {
-        const ls_held h = ls_slot_held(u, &p->mesh, slot, r);
+        const ls_local_shard h = ls_slot_local_shard(u, &p->mesh, slot, r);
         ls_json_object(j, NULL);
         ls_json_int(j, "rank", r);
         if (!ls_box_is_whole(&h.box))

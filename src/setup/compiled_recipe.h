@@ -12,13 +12,13 @@ typedef struct ls_compiled_recipe {
     ls_calibration store;
     const ls_calibration *calibration; /* NULL: not measured here */
     int ranks;
-    ls_wire network; /* between hosts, as it was given; zeros: as measured */
+    ls_collective_speed network; /* between hosts, as it was given; zeros: as measured */
 } ls_compiled_recipe;
 
 /* Where ranks would run. */
 typedef struct ls_elsewhere {
-    int64_t ranks_per_host; /* 0: all ranks are on one host */
-    ls_wire network;        /* between hosts; zeros: as `doctor` measured it */
+    int64_t ranks_per_host;      /* 0: all ranks are on one host */
+    ls_collective_speed network; /* between hosts; zeros: as `doctor` measured it */
 } ls_elsewhere;
 
 /* Compiles the step as rank `rank` would run it. With `workers: {min, max}` there are max ranks.
@@ -37,7 +37,7 @@ void ls_compiled_recipe_release(ls_compiled_recipe *c);
 ls_stored_at ls_stored_of(const ls_units *u, const ls_parallel *p, int slot);
 /* Appends what a rank stores of a parameter: "elements 0 to 5120 of 16384: rows 0 to 39", "of block 1 all of
  * it", "nothing of it". */
-void ls_held_text(ls_str *out, const ls_held *h);
+void ls_local_shard_text(ls_str *out, const ls_local_shard *h);
 /* Writes an array with what each rank stores of the parameter. */
 void ls_stored_parts_json(ls_json *j, const char *key, const ls_units *u, const ls_parallel *p, int slot);
 

@@ -54,7 +54,8 @@ static ls_status init_slots(ls_trainer *t, uint64_t seed, ls_pieces *p)
     const ls_units *u = &t->compiled.units;
     for (int i = 0; i < u->n_slots; i++) {
         const ls_slot *s = &u->slots[i];
-        const ls_held h = ls_slot_held(u, &t->compiled.parallel.mesh, i, t->compiled.parallel.rank);
+        const ls_local_shard h = ls_slot_local_shard(u, &t->compiled.parallel.mesh, i,
+                                                     t->compiled.parallel.rank);
         const ls_range r = { .first = h.first,
                              .count = h.count,
                              .place = ls_place_part(&t->units[s->unit], h.at,

@@ -20,7 +20,7 @@
 #include "ops/rules.h"
 
 /* The range of a parameter that a rank holds. */
-static ls_range range_of(const ls_held *h)
+static ls_range range_of(const ls_local_shard *h)
 {
     return (ls_range){ .first = h->first, .count = h->count, .box = &h->box };
 }
@@ -33,9 +33,9 @@ static ls_place part_of_unit(const ls_trainer *t, int i, int64_t first, int64_t 
                          &(ls_type){ .dtype = s->type.dtype, .ndim = 1, .dims = { n } });
 }
 
-static ls_held held(const ls_trainer *t, int i, int rank)
+static ls_local_shard held(const ls_trainer *t, int i, int rank)
 {
-    return ls_slot_held(&t->compiled.units, &t->compiled.parallel.mesh, i, rank);
+    return ls_slot_local_shard(&t->compiled.units, &t->compiled.parallel.mesh, i, rank);
 }
 
 ls_status ls_trainer_bind_weights(ls_trainer *t, int i)
@@ -107,7 +107,7 @@ static ls_status parameters_gather(ls_trainer *t, int i, char *room, char *whole
 {
     const ls_units *u = &t->compiled.units;
     const size_t size = ls_dtype_size(u->slots[i].type.dtype), each = (size_t)most(t, i) * size;
-    ls_held h = held(t, i, t->compiled.parallel.rank);
+    ls_local_shard h = held(t, i, t->compiled.parallel.rank);
     const ls_place mine = part_of_unit(t, i, h.at, h.count);
     LS_TRY(ls_session_read(&mine, room, (size_t)h.count * size));
     LS_TRY(ls_group_all_gather(t->group, room, each, room + each));
@@ -280,7 +280,7 @@ ls_status ls_trainer_get(ls_trainer *t, const char *name, const ls_tensor *value
 static ls_status put_mine(ls_trainer *t, int i, const char *whole)
 {
     const size_t size = ls_dtype_size(t->compiled.units.slots[i].type.dtype);
-    const ls_held h = held(t, i, t->compiled.parallel.rank);
+    const ls_local_shard h = held(t, i, t->compiled.parallel.rank);
     const ls_range r = range_of(&h);
     for (int64_t k = 0, n; k < r.count; k += n) {
         const char *from = whole + (size_t)ls_range_piece(&r, k, &n) * size;

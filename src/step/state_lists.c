@@ -93,9 +93,9 @@ static ls_status append_slots(appending *a, listing *l, ls_identity is)
         const ls_slot *s = &u->slots[i];
         if (moments && !l->has_moment[is.moment][s->unit])
             continue;
-        ls_held *h = LS_ARENA_NEW(l->arena, ls_held);
+        ls_local_shard *h = LS_ARENA_NEW(l->arena, ls_local_shard);
         LS_TRY(ls_sys_have(h));
-        *h = ls_slot_held(u, &l->compiled->parallel.mesh, i, l->compiled->parallel.rank);
+        *h = ls_slot_local_shard(u, &l->compiled->parallel.mesh, i, l->compiled->parallel.rank);
         a->copies[a->n] = (ls_copies){ h->copy, h->copies, u->units[s->unit].cut_by };
         state_lists_append(
             a, moments ? ls_arena_printf(l->arena, "%s.%s", prefix, s->name) : s->name, &s->whole,

@@ -6,7 +6,8 @@
 #include "compile.h"
 #include "execute/session.h"
 
-/* Several ranks may store the same part of a tensor. This is the number of this rank among them (ls_held). */
+/* Several ranks may store the same part of a tensor. This is the number of this rank among them
+ * (ls_local_shard). */
 typedef struct ls_copies {
     int copy, copies;
     unsigned cut_by; /* tensors with equal `cut_by` have their copies on the same ranks */

@@ -163,7 +163,7 @@ int ls_trainer_field_find(const ls_trainer *t, const char *name); /* -1: none */
 /* Samples that this rank's share of a step has room for; bytes of one. */
 int64_t ls_trainer_room(const ls_trainer *t);
 size_t ls_trainer_sample_bytes(const ls_trainer *t, const ls_trainer_field *f);
-/* put.c: finding a field by its name, and making room for what is put. */
+/* input.c: finding a field by its name, and making room for what is put. */
 ls_status ls_trainer_put_find(int *out, const ls_trainer *t, const char *name, const char *call);
 ls_status ls_trainer_put_room(const ls_trainer *t, ls_trainer_field *f);
 /* Gives t->fed the fields of a loader's step, or the two of a classifier or a language model. */

@@ -84,7 +84,7 @@ ls_status ls_update_program(ls_graph **g, const ls_compiled *c, const ls_trainer
                                      .group = u->units[i].group ? &o->groups[u->units[i].group - 1] : NULL };
     for (int i = 0; units && i < u->n_slots; i++) /* all slots of a unit are held in the same way */
         if (u->slots[i].unit < u->trained)
-            units[u->slots[i].unit].copy = ls_slot_held(u, &p->mesh, i, p->rank).model_copy > 0;
+            units[u->slots[i].unit].copy = ls_slot_local_shard(u, &p->mesh, i, p->rank).model_copy > 0;
     ls_status status = ls_graph_status(*g);
     for (int i = 0; i < u->trained && status == LS_OK; i++)
         status = whole_parameters(&units[i], &(*g)->arena, c, &o->optimizer, i);

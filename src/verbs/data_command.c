@@ -9,7 +9,7 @@
 #include "base/shown.h"
 #include "commands.h"
 #include "data_page.h"
-#include "record/table.h"
+#include "screen/table.h"
 
 static const char *number(char out[32], double x)
 {
@@ -79,16 +79,20 @@ static ls_status print(FILE *out, ls_table *t, int width, ls_status s)
 
 static ls_status tables(const ls_data_view *v, const ls_ui *ui)
 {
-    static const ls_column
-        FIELDS[] = { { "field", true, 0 }, { "type", true, 0 }, { "min", false, 0 },
-                     { "max", false, 0 }, { "mean", false, 0 },       { "deviation", false, 0 },
-                     { "", true, 1 } },
-        CLASSES[] = { { "class", true, 0 }, { "samples", false, 0 }, { "share", false, 0 } },
-        CHANGES[] = { { "step", false, 2 },
-                      { "sample", false, 0 },
-                      { "label", true, 0 },
-                      { "changes", true, 0 } },
-        TEXTS[] = { { "step", false, 2 }, { "sample", false, 0 }, { "label", true, 0 }, { "text", true, 0 } };
+    static const ls_column FIELDS[] = { { "field", true, 0 }, { "type", true, 0 },  { "min", false, 0 },
+                                        { "max", false, 0 },  { "mean", false, 0 }, { "deviation", false, 0 },
+                                        { "", true, 1 } },
+                           CLASSES[] = { { "class", true, 0 },
+                                         { "samples", false, 0 },
+                                         { "share", false, 0 } },
+                           CHANGES[] = { { "step", false, 2 },
+                                         { "sample", false, 0 },
+                                         { "label", true, 0 },
+                                         { "changes", true, 0 } },
+                           TEXTS[] = { { "step", false, 2 },
+                                       { "sample", false, 0 },
+                                       { "label", true, 0 },
+                                       { "text", true, 0 } };
     ls_table t = { .n_columns = 7, .columns = FIELDS };
     fprintf(ui->out, "%s, %s split: %lld samples; %s\n", v->set->name,
             v->set->split == LS_SPLIT_TRAIN ? "training" : "evaluation", (long long)v->set->n,

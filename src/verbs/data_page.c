@@ -9,7 +9,7 @@
 
 #include "base/sys.h"
 #include "data/image.h"
-#include "record/page.h"
+#include "pages/page.h"
 
 static void card(ls_str *out, const char *value, const char *what)
 {
@@ -85,8 +85,7 @@ static void fields(const ls_data_view *v, ls_str *out)
 {
     ls_str_printf(out, "<h2>Fields</h2>\n<p class=\"note\">Of the %lld samples on this page.</p>\n",
                   (long long)v->n);
-    begin_table(out, 6,
-                (const char *const[]){ "field", "type", "min", "max", "mean", "deviation" });
+    begin_table(out, 6, (const char *const[]){ "field", "type", "min", "max", "mean", "deviation" });
     for (int k = 0; k < v->set->n_fields; k++) {
         const ls_field *f = &v->set->fields[k];
         char type[128];

@@ -68,9 +68,9 @@ static void parts_text(ls_str *out, const ls_compiled_recipe *c, int slot)
 {
     const ls_units *u = &c->step.units;
     for (int r = 0; r < c->ranks && !ls_slot_everywhere(u, slot); r++) {
-        const ls_held h = ls_slot_held(u, &c->step.parallel.mesh, slot, r);
+        const ls_local_shard h = ls_slot_local_shard(u, &c->step.parallel.mesh, slot, r);
         ls_str_printf(out, "  rank %-3d holds ", r);
-        ls_held_text(out, &h);
+        ls_local_shard_text(out, &h);
         ls_str_add(out, "\n");
     }
 }

@@ -10,7 +10,7 @@
 #include "base/log.h"
 #include "base/sys.h"
 #include "comm/agree.h"
-#include "launch/meet.h"
+#include "launch/compare.h"
 #include "launch/rank.h"
 #include "text_model.h"
 #include "workers.h"
@@ -182,7 +182,7 @@ static ls_status start(job *j, ls_group *g)
     if (g) {
         const ls_recipe *r = j->model.target.recipe;
         int threads;
-        LS_TRY(ls_ranks_meet(&threads, NULL, g, r));
+        LS_TRY(ls_ranks_compare(&threads, NULL, g, r));
         j->model.setup.trainer.threads = r->threads ? (int)r->threads : threads;
         j->model.group = g;
         return generate_run(j);

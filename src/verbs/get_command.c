@@ -9,7 +9,7 @@
 #include "commands.h"
 #include "net/hub.h"
 #include "net/url.h"
-#include "record/table.h"
+#include "screen/table.h"
 
 static bool any_matches(const ls_hub_repo *r, const char *pattern)
 {

@@ -1,9 +1,9 @@
-/* inspect_page.c - the data of the page; src/record/pages/model.js draws it. */
+/* inspect_page.c - the data of the page; src/pages/scripts/model.js draws it. */
 #include "inspect_page.h"
 
 #include "base/file.h"
 #include "base/log.h"
-#include "record/page.h"
+#include "pages/page.h"
 
 void ls_inspect_page_begin(ls_json *j, const char *title, const char *about, const char *holder)
 {

@@ -40,13 +40,13 @@ static void note_text(ls_str *out, const model *m, int slot)
     const char *between = " ";
     ls_str_add(out, m->units.units[m->units.slots[slot].unit].state);
     for (int r = 0; r < ls_mesh_ranks(mesh); r++) {
-        const ls_held h = ls_slot_held(&m->units, mesh, slot, r);
+        const ls_local_shard h = ls_slot_local_shard(&m->units, mesh, slot, r);
         if (!h.count)
             continue;
         ls_str_printf(out, "%s rank %d: ", between, r);
         if (!ls_box_is_whole(&h.box))
             ls_str_printf(out, "of block %lld ", (long long)ls_box_number(&h.box, &(int64_t){ 0 }));
-        if (ls_held_all(&h))
+        if (ls_local_shard_all(&h))
             ls_str_add(out, "all");
         else
             ls_str_printf(out, "%lld-%lld", (long long)h.first, (long long)(h.first + h.count));
@@ -136,9 +136,9 @@ static ls_status write_page(const model *m, const char *path)
         ls_inspect_page_tensor(&j, slot->name, ls_dtype_name(whole.dtype), &whole, ls_type_bytes(&whole),
                                u->units[slot->unit].state);
         for (int r = 0; r < ranks; r++) {
-            const ls_held h = ls_slot_held(u, mesh, i, r);
+            const ls_local_shard h = ls_slot_local_shard(u, mesh, i, r);
             ls_str_clear(&text);
-            ls_held_text(&text, &h);
+            ls_local_shard_text(&text, &h);
             if (h.count)
                 ls_inspect_page_held(&j, r, h.count, ls_str_text(&text));
         }

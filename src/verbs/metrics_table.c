@@ -12,7 +12,7 @@
 #include "base/shown.h"
 #include "base/sys.h"
 #include "record/metrics_csv.h"
-#include "record/table.h"
+#include "screen/table.h"
 
 enum { LAST_EPOCHS = 20 };
 

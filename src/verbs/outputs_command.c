@@ -15,7 +15,7 @@
 #include "outputs_command.h"
 #include "recipe/data_row.h"
 #include "recipe/recipe_use.h"
-#include "record/table.h"
+#include "screen/table.h"
 #include "step/predictor.h"
 
 enum { MOST = 16 };

@@ -205,7 +205,7 @@ static void time_text(ls_str *out, const ls_compiled_recipe *c, const ls_step_co
             "--measure runs them\n",
             cost->kernels, cost->kernels - cost->measured);
     if (c->step.parallel.ranks_per_host > 0 && c->step.parallel.ranks_per_host < c->ranks &&
-        !(c->calibration->wires[LS_WIRE_NETWORK].bandwidth > 0))
+        !(c->calibration->wires[LS_SPEED_NETWORK].bandwidth > 0))
         ls_str_add(out,
                    "        without the time of messages between hosts: `mpirun lockstep doctor` over hosts "
                    "measures it, --network gives it\n");

@@ -10,7 +10,7 @@
 
 #include "base/str.h"
 #include "base/sys.h"
-#include "record/step_page.h"
+#include "pages/step_page.h"
 #include "step_cost.h"
 
 enum { COLUMNS = 16, KEYS = 8, LABEL = 34 };

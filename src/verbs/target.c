@@ -16,7 +16,7 @@
 #include "record/remote.h"
 #include "record/rundir.h"
 #include "comm/agree.h"
-#include "launch/meet.h"
+#include "launch/compare.h"
 #include "loop/data_record.h"
 #include "loop/module_record.h"
 #include "recipe/shared_model.h"
@@ -205,7 +205,7 @@ static ls_status set_up(ls_setup *s, const ls_target *t, ls_group *g)
         return ls_setup_inference(s, t->recipe, 1, 0, 0);
     const int ranks = ls_group_size(g), hosts = ls_group_hosts(g);
     int threads;
-    LS_TRY(ls_ranks_meet(&threads, NULL, g, t->recipe));
+    LS_TRY(ls_ranks_compare(&threads, NULL, g, t->recipe));
     LS_TRY(ls_ranks_agree(
         g, ls_setup_inference(s, t->recipe, ranks, ls_group_rank(g), hosts > 1 ? ranks / hosts : 0)));
     s->trainer.group = g;

@@ -18,7 +18,7 @@
 #include "recipe/recipe_fields.h"
 #include "recipe/recipe_use.h"
 #include "comm/agree.h"
-#include "launch/meet.h"
+#include "launch/compare.h"
 #include "launch/run_account.h"
 #include "loop/data_record.h"
 #include "loop/early_stopping.h"
@@ -197,7 +197,7 @@ static ls_status join_ranks(training *t)
     else if (t->workers.remote)
         LS_TRY(ls_ranks_agree(g, LS_OK));
     ls_group_set_deadline(g, t->loop.recipe->failure.stall_seconds);
-    LS_TRY(ls_ranks_meet(&t->threads, &t->threads_by, g, t->loop.recipe));
+    LS_TRY(ls_ranks_compare(&t->threads, &t->threads_by, g, t->loop.recipe));
     LS_TRY(ls_workers_fit(&t->threads, g, t->loop.recipe));
     return ls_workers_micro_batch(t->loop.recipe, g);
 }

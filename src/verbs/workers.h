@@ -28,7 +28,7 @@ ls_status ls_workers_choose_again(void *context, int most, int *workers);
 ls_status ls_workers_told(ls_launch_opts *o, ls_hosts **hosts, const ls_hosts_opts *places,
                           const ls_recipe *r);
 /* Refuses ranks that have fewer cores, or more neighbours on their host, than the recipe says. *threads: as
- * ls_ranks_meet found them; then cores_per_worker, if it is set. Collective. */
+ * ls_ranks_compare found them; then cores_per_worker, if it is set. Collective. */
 ls_status ls_workers_fit(int *threads, ls_group *g, const ls_recipe *r);
 /* mpirun or srun may have started another number of ranks than the recipe allows. */
 ls_status ls_workers_check(const ls_recipe *r, int ranks);

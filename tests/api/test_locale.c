@@ -8,7 +8,7 @@
 #include "base/c_locale.h"
 #include "base/file.h"
 #include "lockstep/lockstep.h"
-#include "plan/wires.h"
+#include "plan/collective_speed.h"
 #include "support/support.h"
 
 static const char RECIPE[] = "model: {type: vit, dropout: 0.25}\n"
@@ -29,7 +29,7 @@ static void all(ls_str *out)
     ls_recipe_destroy(&r);
 
     ASSERT_OK(ls_parallel_check_units("size:1.5e3"));
-    ls_wire w;
+    ls_collective_speed w;
     ASSERT_OK(ls_wire_parse(&w, "12.5us,12.5GB/s"));
     ls_str_printf(out, "wire %g %g\n", w.latency, w.bandwidth);
 

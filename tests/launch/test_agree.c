@@ -10,7 +10,7 @@
 #include "support/ranks.h"
 #include "support/support.h"
 #include "comm/agree.h"
-#include "launch/meet.h"
+#include "launch/compare.h"
 #include "step/digest.h"
 
 static ls_status load(ls_recipe **r, const char *set)
@@ -56,7 +56,7 @@ static ls_status meet(ls_group *g, void *context)
     ls_recipe *r;
     int threads = 0;
     LS_TRY(load(&r, ls_group_rank(g) == 2 ? context : NULL));
-    ls_status s = ls_ranks_meet(&threads, NULL, g, r);
+    ls_status s = ls_ranks_compare(&threads, NULL, g, r);
     ls_recipe_destroy(&r);
     if (s == LS_E_PEER && context) {
         RANK_CHECK(strstr(ls_error_message(), "rank 2: the ranks were given different recipes"));
@@ -103,7 +103,7 @@ static ls_status meet_apart(ls_group *g, void *context)
     LS_TRY(load(&r, NULL));
     first = 16 * rank;
     count = CORES[rank];
-    const ls_status s = ls_ranks_meet(&threads, NULL, g, r);
+    const ls_status s = ls_ranks_compare(&threads, NULL, g, r);
     count = 0;
     ls_recipe_destroy(&r);
     LS_TRY(s);

@@ -14,7 +14,7 @@
 #include "base/file.h"
 #include "ops/rules.h"
 #include "plan/plan.h"
-#include "plan/wires.h"
+#include "plan/collective_speed.h"
 #include "support/support.h"
 
 /* Measured on this machine, kept, read back; a file of another machine or a damaged one is refused. */
@@ -249,7 +249,7 @@ static void network(void **state)
         parallel.mesh.axes[0].size = 4;
         ls_calibration c = SPEEDS;
         if (k == 2)
-            c.wires[LS_WIRE_NETWORK] = (ls_wire){ 1e-3, 1e6 };
+            c.wires[LS_SPEED_NETWORK] = (ls_collective_speed){ 1e-3, 1e6 };
         ls_graph *g;
         ls_plan *p;
         ASSERT_OK(ls_graph_create(&g, "micro"));
@@ -280,7 +280,7 @@ static void turns(void **state)
         ls_parallel parallel = { LS_PARALLEL_DEFAULTS };
         parallel.mesh.axes[0].size = 4;
         ls_calibration c = SPEEDS;
-        c.wires[LS_WIRE_HOST] = (ls_wire){ k ? 1e-3 : 1e-9, 1e9 };
+        c.wires[LS_SPEED_HOST] = (ls_collective_speed){ k ? 1e-3 : 1e-9, 1e9 };
         ls_graph *g;
         ls_plan *p;
         ASSERT_OK(ls_graph_create(&g, "micro"));
@@ -332,9 +332,9 @@ static void crowd(void **state)
 static void *one_rank(void *group)
 {
     ls_group *g = group;
-    static ls_wire wires[2][LS_WIRES];
+    static ls_collective_speed wires[2][LS_COLLECTIVE_SPEEDS];
     const int rank = ls_group_rank(g);
-    assert_int_equal(ls_wires_measure(wires[rank], g), LS_OK);
+    assert_int_equal(ls_collective_speeds_measure(wires[rank], g), LS_OK);
     ls_group_destroy(&g);
     return wires[rank];
 }
@@ -342,7 +342,7 @@ static void *one_rank(void *group)
 static void wires(void **state)
 {
     (void)state;
-    ls_wire w;
+    ls_collective_speed w;
     ASSERT_OK(ls_wire_parse(&w, "20us,12.5GB/s"));
     assert_float_equal(w.latency, 2e-5, 1e-12);
     assert_float_equal(w.bandwidth, 12.5e9, 1);
@@ -355,17 +355,17 @@ static void wires(void **state)
     ASSERT_OK(ls_group_threads(groups, 2));
     pthread_t other;
     assert_int_equal(pthread_create(&other, NULL, one_rank, groups[1]), 0);
-    const ls_wire *of0 = one_rank(groups[0]);
+    const ls_collective_speed *of0 = one_rank(groups[0]);
     void *of1;
     pthread_join(other, &of1);
-    assert_true(of0[LS_WIRE_HOST].latency > 0 && of0[LS_WIRE_HOST].bandwidth > 0);
-    assert_float_equal(of0[LS_WIRE_NETWORK].bandwidth, 0, 0); /* there is one host */
-    assert_memory_equal(of0, of1, sizeof *of0 * LS_WIRES);    /* the slower rank counts on both */
-    ls_wire back[LS_WIRES];
-    ls_wires_load(back);
-    assert_float_equal(back[LS_WIRE_HOST].bandwidth, 0, 0);
-    ASSERT_OK(ls_wires_save(of0));
-    ls_wires_load(back);
+    assert_true(of0[LS_SPEED_HOST].latency > 0 && of0[LS_SPEED_HOST].bandwidth > 0);
+    assert_float_equal(of0[LS_SPEED_NETWORK].bandwidth, 0, 0);         /* there is one host */
+    assert_memory_equal(of0, of1, sizeof *of0 * LS_COLLECTIVE_SPEEDS); /* the slower rank counts on both */
+    ls_collective_speed back[LS_COLLECTIVE_SPEEDS];
+    ls_collective_speeds_load(back);
+    assert_float_equal(back[LS_SPEED_HOST].bandwidth, 0, 0);
+    ASSERT_OK(ls_collective_speeds_save(of0));
+    ls_collective_speeds_load(back);
     assert_memory_equal(of0, back, sizeof back);
 }
 

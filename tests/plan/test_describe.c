@@ -74,7 +74,8 @@ static void estimates(void **state)
     assert_float_equal(p[0]->flops, flops, 0);
     const ls_step *linear = &p[0]->steps[0], *pack = &p[0]->steps[p[0]->n_steps - 1];
     assert_true(linear->cost.flops >= 2 * 16 * 8 * 4);
-    /* Both parts are born in place: pack only zeroes the gaps of 12 + 16 elements (36 of 64 are parts). */
+    /* Both parts are computed in place: pack only zeroes the gaps of 12 + 16 elements (36 of 64 are parts).
+     */
     assert_string_equal(p[0]->graph->nodes[pack->node]->op->name, "pack");
     assert_float_equal(pack->cost.bytes, 4 * (64 - 36), 0);
     release(g, p);
@@ -188,7 +189,7 @@ static void texts(void **state)
                                "[view]",
                                "state \"unit root\" +192",
                                "io \"grad.unit root\" +192",
-                               "born inside",
+                               "computed inside",
                                "(over %",
                                "f32 [16, 4]" };
     for (size_t i = 0; i < sizeof schedule / sizeof *schedule; i++)
@@ -205,7 +206,7 @@ static void texts(void **state)
                            "elements 48 to 52",
                            "program micro",
                            "forward   read by linear in fc",
-                           "backward  gradient, born in its place in the flat buffer by linear_dw in fc",
+                           "backward  gradient, computed in its place in the flat buffer by linear_dw in fc",
                            "program update",
                            "update by sgd" };
     for (size_t i = 0; i < sizeof life / sizeof *life; i++)

@@ -112,7 +112,7 @@ static void strided_parts(void **state)
     release(p, g);
 }
 
-/* A reader that needs contiguous memory gets a copy of a value that was born strided. */
+/* A reader that needs contiguous memory gets a copy of a value that is computed strided. */
 static void copies_for_the_strict(void **state)
 {
     (void)state;

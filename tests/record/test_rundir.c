@@ -8,6 +8,7 @@
 #include "support/ranks.h"
 #include "support/support.h"
 #include "record/run.h"
+#include "screen/runs.h"
 
 static void assert_same_recipe(const ls_recipe *a, const ls_recipe *b)
 {

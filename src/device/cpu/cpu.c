@@ -1,7 +1,7 @@
 /* cpu.c - the CPU device: two tables of kernels for each instruction set that was compiled (kernels/level.h),
  * and which of these levels a run takes. */
 #include <stdlib.h>
-#include "burst.h"
+#include "peak_rate.h"
 #include "device/queue.h"
 #include "isa.h"
 
@@ -88,6 +88,6 @@ const ls_device_ops ls_device_cpu = { .name = "cpu",
                                       .choose = ls_cpu_choose,
                                       .usable = ls_cpu_usable,
                                       .tables = cpu_tables,
-                                      .peak = ls_burst,
+                                      .peak = ls_cpu_peak_rate,
                                       .queue = &ls_queue_direct,
                                       .computes = true };

@@ -1,7 +1,7 @@
 /* emulated.c - a device for tests: the CPU's kernels, behind memory that the host cannot read and queues that
  * run at times of their own. It finds work whose order nothing ensures, and hosts that read the device's
  * memory, on any machine; and it gives the CPU's bits. */
-#include "device/cpu/burst.h"
+#include "device/cpu/peak_rate.h"
 #include "device/cpu/isa.h"
 #include "emulated_own.h"
 
@@ -23,7 +23,7 @@ const ls_device_ops ls_device_emulated = { .name = "emulated",
                                            .choose = emulated_choose,
                                            .usable = ls_cpu_usable,
                                            .tables = emulated_tables,
-                                           .peak = ls_burst,
+                                           .peak = ls_cpu_peak_rate,
                                            .queue = &ls_queue_emulated,
                                            .link = &ls_link_emulated,
                                            .computes = true };

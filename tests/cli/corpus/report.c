@@ -5,8 +5,8 @@
 #include <string.h>
 
 #include "base/file.h"
-#include "record/report.h"
-#include "record/run_page.h"
+#include "pages/report.h"
+#include "pages/run_page.h"
 
 static ls_status of_recipe(const char *dir)
 {

@@ -1,0 +1,23 @@
+/* commands.h - runs several short commands at once, and returns their exit statuses and what they print. */
+#pragma once
+#include "base/str.h"
+#include "lockstep/status.h"
+
+enum { LS_COMMAND_WORDS = 24, LS_COMMAND_LATE = -1, LS_COMMAND_NOT_STARTED = 127 };
+
+typedef struct ls_command {
+    int n; /* number of words; 0: no command */
+    char words[LS_COMMAND_WORDS][256];
+    int status; /* exit status, 128 + signal, or one of the above */
+    /* the last line that is not empty: of stdout if it succeeded, else of stderr; where that has none, of the
+     * other one */
+    char said[512];
+    ls_str *whole; /* gets its stdout, up to 1 MiB; NULL: nobody reads it */
+} ls_command;
+
+void ls_command_word(ls_command *e, const char *word);
+void ls_command_words(ls_command *e, const char *words); /* separated by spaces */
+/* Runs all commands at once, and ends those that take longer than `seconds`. LS_E_STOPPED, if a stop is
+ * requested meanwhile: then it ends all of them; `doing` is for its message ("asking the hosts").
+ * LS_E_MEMORY. Local. */
+ls_status ls_commands_run(ls_command *all, int n, double seconds, const char *doing);

@@ -1,0 +1,94 @@
+/* local_shard.c - what each rank holds of a parameter. The axes that cut the parameter split it into equal
+ * blocks, one axis after the other in the order of the mesh. A block lies in its unit's buffer, and each rank
+ * of the sharding group has a slice of that buffer. Along all other axes there are equal copies. Code that
+ * saves, loads, counts or prints parameters asks here and needs to know no axis. */
+#include "base/check.h"
+#include "comm/axes.h"
+#include "passes.h"
+
+_Static_assert(sizeof((ls_cuts){ 0 }.dim) == LS_MESH_AXES, "a dimension for each axis of a mesh");
+
+unsigned ls_cuts_axes(const ls_cuts *c)
+{
+    unsigned axes = 0;
+    for (int i = 0; i < LS_MESH_AXES; i++)
+        axes |= c->dim[i] ? 1U << i : 0;
+    return axes;
+}
+
+ls_box ls_packed_whole(const ls_type *whole, int dim, int64_t parts)
+{
+    ls_type t = *whole;
+    for (int k = t.ndim++; k > dim; k--)
+        t.dims[k] = t.dims[k - 1];
+    t.dims[dim] = parts;
+    t.dims[dim + 1] /= parts;
+    return ls_box_of(&t);
+}
+
+/* All of a parameter. */
+static ls_box box_of(const ls_slot *s)
+{
+    int d = 0;
+    for (int i = 0; i < LS_MESH_AXES; i++)
+        d = s->cuts.dim[i] ? s->cuts.dim[i] - 1 : d;
+    return s->parts > 1 ? ls_packed_whole(&s->whole, d, s->parts) : ls_box_of(&s->whole);
+}
+
+ls_local_shard ls_slot_local_shard(const ls_units *u, const ls_mesh *m, int slot, int rank)
+{
+    const ls_slot *s = &u->slots[slot];
+    const char *models = ls_mesh_model_axes(m);
+    ls_local_shard h = { .box = box_of(s), .copies = 1 };
+    const int deeper = s->parts > 1; /* the box has the parts as a dimension of their own */
+    for (int i = 0; i < m->n; i++) {
+        const char *axis = m->axes[i].name;
+        const int n = (int)m->axes[i].size, at = ls_mesh_position(m, rank, axis);
+        if (s->cuts.dim[i]) {
+            LS_CHECK(ls_box_split(&h.box, s->cuts.dim[i] - 1 + deeper, n, at),
+                     "the block cannot be split over the ranks");
+        } else if (!ls_mesh_group_has(u->sharding.shard, axis)) {
+            h.copy = h.copy * n + at;
+            h.copies *= n;
+            if (ls_mesh_group_has(models, axis))
+                h.model_copy = h.model_copy * n + at;
+        }
+    }
+    const int64_t slice = u->units[s->unit].slice,
+                  begin = ls_mesh_position(m, rank, u->sharding.shard) * slice,
+                  end = s->offset + ls_box_count(&h.box);
+    const int64_t from = s->offset > begin ? s->offset : begin,
+                  to = end < begin + slice ? end : begin + slice;
+    h.first = from < end ? from - s->offset : end - s->offset;
+    h.count = to > from ? to - from : 0;
+    h.at = from - begin;
+    return h;
+}
+
+bool ls_local_shard_all(const ls_local_shard *h) { return h->count == ls_box_count(&h->box); }
+
+int64_t ls_box_number(const ls_box *box, int64_t *of)
+{
+    int64_t number = 0;
+    *of = 1;
+    for (int d = 0; d < box->ndim; d++) {
+        const int64_t n = box->size[d] ? box->whole[d] / box->size[d] : 1;
+        number = number * n + (n > 1 ? box->start[d] / box->size[d] : 0);
+        *of *= n;
+    }
+    return number;
+}
+
+bool ls_slot_everywhere(const ls_units *u, int slot)
+{
+    const ls_unit *unit = &u->units[u->slots[slot].unit];
+    return unit->slice == unit->elements && !unit->cut_by;
+}
+
+bool ls_units_everywhere(const ls_units *u)
+{
+    bool all = true;
+    for (int i = 0; i < u->n_slots; i++)
+        all = all && ls_slot_everywhere(u, i);
+    return all;
+}

@@ -1,0 +1,272 @@
+/* recipe_named_values.c - values that are maps of names of one's own: shapes of inputs and outputs, files of
+ * fields, losses. */
+#include <ctype.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/str.h"
+#include "recipe_fields.h"
+
+#define MEMBER(type, r, k) ((type *)((char *)(r) + (k)->offset))
+#define CONST_MEMBER(type, r, k) ((const type *)((const char *)(r) + (k)->offset))
+
+bool ls_key_is_named(const ls_key *k)
+{
+    return k->kind == LS_KEY_PORTS || k->kind == LS_KEY_FILES || k->kind == LS_KEY_LOSSES;
+}
+
+static ls_status wants(const char *where, const char *what, const ls_yaml *got)
+{
+    return ls_fail(LS_E_USAGE, "%s: %s is needed here, not '%s'", where, what,
+                   got->kind == LS_YAML_LIST  ? "[...]"
+                   : got->kind == LS_YAML_MAP ? "{...}"
+                                              : got->text);
+}
+
+static ls_status check_name(const char *name, const char *where)
+{
+    const char *p = name;
+    while (isalnum((unsigned char)*p) || *p == '_')
+        p++;
+    return p > name && !*p && strlen(name) < 64
+               ? LS_OK
+               : ls_fail(LS_E_USAGE, "%s: '%s' is not a name of a field: letters, digits and _, at most 63",
+                         where, name);
+}
+
+/* ---- {x: [8], t: []} */
+
+static ls_status read_shape(const ls_yaml *v, const char *where, ls_type *out)
+{
+    if (v->kind != LS_YAML_LIST)
+        return wants(where, "a shape such as [8], or [] for one number,", v);
+    *out = (ls_type){ .dtype = LS_F32 };
+    for (const ls_yaml *c = v->child; c; c = c->next) {
+        const ls_yaml *size = ls_yaml_real(c);
+        double x;
+        if (size->kind != LS_YAML_SCALAR || !ls_key_parse_real(size->text, &x) || x < 1 || x > 1e9 ||
+            x != (double)(int64_t)x)
+            return wants(where, "a size from 1 to 1e9", size);
+        if (out->ndim == LS_MAX_DIMS - 1)
+            return ls_fail(LS_E_USAGE, "%s: more than %d dimensions", where, LS_MAX_DIMS - 1);
+        out->dims[out->ndim++] = (int64_t)x;
+    }
+    double elements = 1;
+    for (int d = 0; d < out->ndim; d++)
+        elements *= (double)out->dims[d];
+    return elements <= 1e9 ? LS_OK : ls_fail(LS_E_USAGE, "%s: more than 1e9 elements in a sample", where);
+}
+
+static ls_status read_ports(const ls_yaml *v, const char *where, ls_port_list *out)
+{
+    *out = (ls_port_list){ 0 };
+    for (const ls_yaml *c = v->child; c; c = c->next) {
+        if (out->n == LS_RECIPE_LIST)
+            return ls_fail(LS_E_USAGE, "%s: more than %d names", where, LS_RECIPE_LIST);
+        ls_port *p = &out->at[out->n++];
+        LS_TRY(check_name(c->key, where));
+        p->name = c->key;
+        LS_TRY(read_shape(ls_yaml_real(c), where, &p->type));
+    }
+    return LS_OK;
+}
+
+/* ---- {x: train_x.npy} */
+
+static ls_status read_files(const ls_yaml *v, ls_arena *a, const char *where, ls_file_list *out)
+{
+    *out = (ls_file_list){ 0 };
+    for (const ls_yaml *c = v->child; c; c = c->next) {
+        const ls_yaml *file = ls_yaml_real(c);
+        if (out->n == LS_RECIPE_LIST)
+            return ls_fail(LS_E_USAGE, "%s: more than %d fields", where, LS_RECIPE_LIST);
+        LS_TRY(check_name(c->key, where));
+        if (file->kind != LS_YAML_SCALAR || !*file->text)
+            return wants(where, "a file for each field", file);
+        out->at[out->n].field = c->key;
+        out->at[out->n++].file = ls_arena_strdup(a, file->text);
+    }
+    return ls_arena_status(a);
+}
+
+/* ---- {type: mse, of: y} */
+
+static const char *const KINDS[] = { "mse", "mae", "huber", "bce", "cross_entropy" };
+static const char *const ENTRIES[] = { "type", "of", "target", "weight", "mask", "factor", "delta" };
+enum { N_KINDS = 5, N_ENTRIES = 7, TYPE = 0, OF, TARGET, WEIGHT, MASK, FACTOR, DELTA };
+
+static ls_status unknown(const char *where, const char *word, const char *const *words, int n)
+{
+    const char *near = ls_nearest_name(word, words, n);
+    ls_str all = { 0 };
+    for (int i = 0; i < n; i++)
+        ls_str_printf(&all, "%s%s", i ? ", " : "", words[i]);
+    const ls_status s = ls_fail(LS_E_USAGE, "%s: there is no '%s'%s%s%s (one of: %s)", where, word,
+                                near ? "; did you mean '" : "", near ? near : "", near ? "'?" : "",
+                                ls_str_text(&all));
+    ls_str_release(&all);
+    return s;
+}
+
+static int index_of(const char *word, const char *const *words, int n)
+{
+    int i = 0;
+    while (i < n && strcmp(words[i], word))
+        i++;
+    return i;
+}
+
+static ls_status read_entry(const ls_yaml *v, int entry, const char *where, ls_task_loss *l)
+{
+    double x = 0;
+    if (v->kind != LS_YAML_SCALAR)
+        return wants(where, "a word or a number", v);
+    if (entry == FACTOR || entry == DELTA) {
+        if (!ls_key_parse_real(v->text, &x) || !(x > 0) || x > 1e30)
+            return wants(where, "a number above 0", v);
+        *(entry == FACTOR ? &l->factor : &l->delta) = x;
+        return LS_OK;
+    }
+    if (entry == TYPE) {
+        const int k = index_of(v->text, KINDS, N_KINDS);
+        if (k == N_KINDS)
+            return unknown(where, v->text, KINDS, N_KINDS);
+        l->kind = (ls_loss_kind)k;
+        return LS_OK;
+    }
+    LS_TRY(check_name(v->text, where));
+    *(entry == OF       ? &l->of
+      : entry == TARGET ? &l->target
+      : entry == WEIGHT ? &l->weight
+                        : &l->mask) = v->text;
+    return LS_OK;
+}
+
+static ls_status read_loss(const ls_yaml *v, const char *where, ls_task_loss *out)
+{
+    bool seen[N_ENTRIES] = { 0 };
+    *out = (ls_task_loss){ .factor = 1, .delta = 1 };
+    if (v->kind != LS_YAML_MAP)
+        return wants(where, "a loss such as {type: mse, of: y}", v);
+    for (const ls_yaml *c = v->child; c; c = c->next) {
+        const int entry = index_of(c->key, ENTRIES, N_ENTRIES);
+        if (entry == N_ENTRIES)
+            return unknown(where, c->key, ENTRIES, N_ENTRIES);
+        LS_TRY(read_entry(ls_yaml_real(c), entry, where, out));
+        seen[entry] = true;
+    }
+    if (!seen[TYPE] || !seen[OF])
+        return ls_fail(LS_E_USAGE, "%s: a loss has a `type` and is `of` an output, as {type: mse, of: y}",
+                       where);
+    if (seen[DELTA] && out->kind != LS_LOSS_HUBER)
+        return ls_fail(LS_E_USAGE, "%s: delta is huber's; %s has none", where, KINDS[out->kind]);
+    return LS_OK;
+}
+
+static ls_status read_losses(const ls_yaml *v, const char *where, ls_loss_list *out)
+{
+    *out = (ls_loss_list){ 0 };
+    if (v->kind != LS_YAML_LIST) {
+        out->n = v->kind != LS_YAML_MAP || v->child;
+        return out->n ? read_loss(v, where, &out->at[0]) : LS_OK;
+    }
+    for (const ls_yaml *c = v->child; c; c = c->next) {
+        if (out->n == LS_RECIPE_LIST)
+            return ls_fail(LS_E_USAGE, "%s: more than %d losses", where, LS_RECIPE_LIST);
+        LS_TRY(read_loss(ls_yaml_real(c), where, &out->at[out->n++]));
+    }
+    return LS_OK;
+}
+
+ls_status ls_named_read(const ls_key *k, ls_recipe *r, const ls_yaml *v, ls_arena *a, const char *where)
+{
+    if (k->kind == LS_KEY_LOSSES)
+        return read_losses(v, where, MEMBER(ls_loss_list, r, k));
+    if (v->kind != LS_YAML_MAP)
+        return wants(where, k->kind == LS_KEY_PORTS ? "a map such as {x: [8]}" : "a map such as {x: x.npy}",
+                     v);
+    return k->kind == LS_KEY_PORTS ? read_ports(v, where, MEMBER(ls_port_list, r, k))
+                                   : read_files(v, a, where, MEMBER(ls_file_list, r, k));
+}
+
+/* ---- back to YAML or JSON */
+
+static void print_name(ls_str *out, const char *name, bool json, bool first)
+{
+    ls_str_printf(out, json ? "%s\"%s\": " : "%s%s: ", first ? "" : ", ", name);
+}
+
+static void print_text(ls_str *out, const char *text, bool json)
+{
+    if (!json) {
+        ls_yaml_print_text(out, text);
+        return;
+    }
+    ls_json j = { 0 };
+    ls_json_text(&j, NULL, text);
+    ls_str_append(out, &j.out);
+    ls_str_release(&j.out);
+}
+
+static void print_loss(ls_str *out, const ls_task_loss *l, bool json)
+{
+    const char *const texts[] = { KINDS[l->kind], l->of, l->target, l->weight, l->mask };
+    const double numbers[] = { l->factor, l->delta };
+    char number[32];
+    ls_str_add(out, "{");
+    for (int i = 0; i < 5; i++)
+        if (texts[i]) {
+            print_name(out, ENTRIES[i], json, i == 0);
+            print_text(out, texts[i], json);
+        }
+    for (int i = 0; i < 2; i++)
+        if (i == 0 ? l->factor != 1 : l->kind == LS_LOSS_HUBER) {
+            print_name(out, ENTRIES[FACTOR + i], json, false);
+            ls_str_add(out, ls_format_f64(number, numbers[i]));
+        }
+    ls_str_add(out, "}");
+}
+
+static void print_losses(ls_str *out, const ls_loss_list *l, bool json)
+{
+    const bool list = l->n > 1;
+    ls_str_add(out, list ? "[" : l->n ? "" : "{}");
+    for (int i = 0; i < l->n; i++) {
+        ls_str_add(out, i ? ", " : "");
+        print_loss(out, &l->at[i], json);
+    }
+    ls_str_add(out, list ? "]" : "");
+}
+
+static void print_ports(ls_str *out, const ls_port_list *l, bool json)
+{
+    ls_str_add(out, "{");
+    for (int i = 0; i < l->n; i++) {
+        print_name(out, l->at[i].name, json, i == 0);
+        ls_str_add(out, "[");
+        for (int d = 0; d < l->at[i].type.ndim; d++)
+            ls_str_printf(out, "%s%lld", d ? ", " : "", (long long)l->at[i].type.dims[d]);
+        ls_str_add(out, "]");
+    }
+    ls_str_add(out, "}");
+}
+
+static void print_files(ls_str *out, const ls_file_list *l, bool json)
+{
+    ls_str_add(out, "{");
+    for (int i = 0; i < l->n; i++) {
+        print_name(out, l->at[i].field, json, i == 0);
+        print_text(out, l->at[i].file, json);
+    }
+    ls_str_add(out, "}");
+}
+
+void ls_named_print(const ls_key *k, const ls_recipe *r, bool json, ls_str *out)
+{
+    if (k->kind == LS_KEY_PORTS)
+        print_ports(out, CONST_MEMBER(ls_port_list, r, k), json);
+    else if (k->kind == LS_KEY_FILES)
+        print_files(out, CONST_MEMBER(ls_file_list, r, k), json);
+    else
+        print_losses(out, CONST_MEMBER(ls_loss_list, r, k), json);
+}

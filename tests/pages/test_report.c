@@ -1,0 +1,284 @@
+/* test_report.c - report.html: it is well-formed, has no external resources, and has its contents, also for
+ * runs without steps and for hostile names. */
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include "base/file.h"
+#include "page.h"
+#include "record/metrics.h"
+#include "pages/report.h"
+#include "pages/report_own.h"
+#include "record/run.h"
+#include "support/support.h"
+
+/* Restarts and checkpoints, of which that of step 2 is kept, as the best; and, for a long run, rows that
+ * nobody waits for. */
+static void write_events(ls_rundir *d, int steps)
+{
+    char path[700];
+    ASSERT_OK(ls_metrics_checkpoint(
+        d, &(ls_checkpoint_row){ .step = 2, .path = "checkpoints/step-00000002", .bytes = 3 << 20 }));
+    snprintf(path, sizeof path, "%s/checkpoints/step-00000002", d->path);
+    ASSERT_OK(ls_make_dirs(path));
+    snprintf(path, sizeof path, "%s/checkpoints/best", d->path);
+    assert_int_equal(symlink("step-00000002", path), 0);
+    snprintf(path, sizeof path, "%s/metrics.jsonl", d->path);
+    FILE *f = fopen(path, "ae");
+    assert_non_null(f);
+    fprintf(f, "{\"kind\":\"restart\",\"step\":2,\"steps_lost\":3,\"cause\":\"rank <1>: "
+               "killed\",\"pause\":0.5,\"attempt\":1}\n");
+    for (int i = 3; i <= steps; i++) {
+        fprintf(f,
+                "{\"kind\":\"step\",\"step\":%d,\"epoch\":0,\"loss\":%g,\"lr\":0.001,\"samples\":128,"
+                "\"seconds\":0.07,\"attempt\":1}\n",
+                i, i == 50000 ? 9.0 : 0.5 + 0.001 * (i % 100));
+        if (i % 100 == 0)
+            fprintf(f,
+                    "{\"kind\":\"checkpoint\",\"step\":%d,\"epoch\":0,\"path\":\"x\",\"bytes\":5,\"seconds\":"
+                    "1,\"attempt\":1}\n",
+                    i);
+    }
+    assert_int_equal(fclose(f), 0);
+}
+
+static char *write_report(const char *storage, int steps, bool builtin)
+{
+    static ls_timeline_point micro[40], update[3];
+    static const char *labels[40];
+    char storage_set[600];
+    const char *sets[2] = { storage_set, "run.name=a <b>&\"c\"" };
+    ls_recipe *r;
+    ls_rundir *d;
+    snprintf(storage_set, sizeof storage_set, "run.storage=%s", storage);
+    ASSERT_OK(ls_recipe_load(&r, "vit-fashion-mnist", 2, sets));
+    ASSERT_OK(ls_rundir_open_ranks(&d, r, NULL, false));
+    for (int i = 1; i <= steps && i <= 3000; i++)
+        ASSERT_OK(ls_metrics_step(d, &(ls_step_row){ .step = i,
+                                                     .epoch = 0,
+                                                     .samples = 128,
+                                                     .loss = i == 3 ? NAN : 2.3f / (float)i,
+                                                     .lr = 1e-3,
+                                                     .seconds = 0.07,
+                                                     .grad_norm = -1 }));
+    if (steps) {
+        assert_true(ls_rundir_is_best(d, 0.4375, false, steps, 0));
+        ASSERT_OK(ls_metrics_eval(
+            d, &(ls_eval_row){ .step = steps,
+                               .samples = 10000,
+                               .eval = { 2, { { "loss", 0.4375 }, { "accuracy", 0.8125 } } } }));
+        ASSERT_OK(ls_metrics_epoch(
+            d, &(ls_epoch_row){ .step = steps,
+                                .samples = 59904,
+                                .train_loss = 0.5,
+                                .eval = { 2, { { "loss", 0.4375 }, { "accuracy", 0.8125 } } },
+                                .seconds = 3 }));
+    }
+    if (steps > 3000)
+        write_events(d, steps);
+    for (int i = 0; i < 40; i++) {
+        micro[i].bytes[LS_CAT_ACTIVATIONS] = (size_t)(i < 20 ? i : 40 - i) << 20;
+        micro[i].bytes[LS_CAT_PARAMETERS] = 4 << 20; /* as the planner does, with the state: counted once */
+        labels[i] = i == 20 ? "gelu in encoder & <decoder>" : "linear";
+    }
+    d->startup = (ls_startup){ 2, { { "load", 0.001 }, { "build & compile", 0.002 } }, 0.003 };
+    ls_report report = {
+        .recipe = r,
+        .data_note = "some <set>",
+        .builtin_data = builtin,
+        .hardware = "CPU & co",
+        .isa = "avx2",
+        .threads = 1,
+        .ranks = builtin ? "2 ranks: dp=2 & more" : NULL,
+        .n_programs = 2,
+        .programs = { { "micro", 40, micro, { [LS_CAT_PARAMETERS] = 4 << 20 }, labels, 20, 0.05, 20 << 20 },
+                      { "update", 3, update, { 0 }, NULL, 0, 0.001, 0 } },
+        .state_by_category = { [LS_CAT_PARAMETERS] = 4 << 20 },
+        .plan_arena = 20 << 20,
+        .plan_state = 4 << 20,
+        .plan_io = 1 << 20,
+        .plan_step_seconds = 0.05,
+        .plan_step_flops = 6.6e9,
+        .measured_step_seconds = steps ? 0.0625 : 0,
+        .measured_rss = (size_t)50 << 20,
+        .parameters = 1234567
+    };
+    ASSERT_OK(ls_report_write(d, &report));
+    char *path = ls_path_join(d->path, "report.html"), *text;
+    size_t size;
+    ASSERT_OK(ls_file_read(&text, &size, path));
+    free(path);
+    ASSERT_OK(ls_rundir_close(&d, LS_RUN_FINISHED, NULL));
+    ls_recipe_destroy(&r);
+    return text;
+}
+
+static void the_page_is_whole_and_alone(void **state)
+{
+    (void)state;
+    char *page = write_report(ls_test_path("page"), 3000, false);
+    page_check(page);
+    ASSERT_CONTAINS(page, "a &lt;b&gt;&amp;&quot;c&quot;");
+    ASSERT_CONTAINS(page, "1,234,567 parameters");
+    ASSERT_CONTAINS(page, "81.25");
+    ASSERT_CONTAINS(page, "0.4375");
+    ASSERT_CONTAINS(page, "measured / plan 1.25");
+    ASSERT_CONTAINS(page, "most transient memory 20.0 MiB at call 20: gelu in encoder &amp; &lt;decoder&gt;");
+    /* MiB at the peak: io, then the categories */
+    ASSERT_CONTAINS(page, "[\"gelu in encoder \\u0026 \\u003cdecoder>\",1,4,0,0,0,20,0,0,0]");
+    ASSERT_CONTAINS(page, "units: &quot;class:EncoderBlock&quot;");
+    ASSERT_CONTAINS(page, "prefers-color-scheme:dark");
+    assert_null(strstr(page, "procedural"));
+    assert_null(strstr(page, "nan"));
+    free(page);
+}
+
+static void the_built_in_set_is_said(void **state)
+{
+    (void)state;
+    char *page = write_report(ls_test_path("builtin"), 5, true);
+    page_check(page);
+    ASSERT_CONTAINS(page, "built-in drawn shapes");
+    ASSERT_CONTAINS(page, "2 ranks: dp=2 &amp; more; times and bytes of a step are those of rank 0");
+    assert_null(strstr(page, "nan")); /* the third loss is one: a gap in the curve */
+    free(page);
+}
+
+static void a_run_without_steps_has_a_page(void **state)
+{
+    (void)state;
+    char *page = write_report(ls_test_path("none"), 0, false);
+    page_check(page);
+    ASSERT_CONTAINS(page, "No step has been finished yet");
+    free(page);
+}
+
+static void restarts_and_checkpoints_are_told(void **state)
+{
+    (void)state;
+    char *page = write_report(ls_test_path("events"), 3001, false);
+    page_check(page);
+    ASSERT_CONTAINS(page, "<td>1</td><td>2</td><td>3</td><td>rank &lt;1&gt;: killed</td>");
+    ASSERT_CONTAINS(page, "restart, with the attempt that it began");
+    ASSERT_CONTAINS(page, "<td>2</td><td>0</td><td>–</td><td>–</td><td>3.0 MiB</td><td>best</td>");
+    ASSERT_CONTAINS(page, "<b>▲</b>checkpoint<");
+    ASSERT_CONTAINS(page, "checkpoint removed since");
+    ASSERT_CONTAINS(page, "30 others were removed when newer ones were there");
+    free(page);
+    page = write_report(ls_test_path("no-events"), 5, false);
+    assert_null(strstr(page, "Restarts"));
+    assert_null(strstr(page, "Checkpoints"));
+    assert_null(strstr(page, "▲"));
+    free(page);
+}
+
+/* A hundred thousand steps and a thousand checkpoints: as many points as a screen shows. */
+static void a_long_run_has_a_small_page(void **state)
+{
+    (void)state;
+    char *page = write_report(ls_test_path("long"), 100000, false);
+    page_check(page);
+    ASSERT_CONTAINS(page, ">100000</text>");
+    ASSERT_CONTAINS(page, "1000 others were removed");
+    assert_null(strstr(page, "checkpoint removed since")); /* nobody could tell them apart */
+    assert_in_range(strlen(page), 50000, 300000);
+    free(page);
+}
+
+/* One step in a hundred thousand that differs is drawn where it is. */
+static void no_extreme_is_lost(void **state)
+{
+    (void)state;
+    enum { N = 100000 };
+    ls_curve c = { N, malloc(N * sizeof(double)), malloc(N * sizeof(double)) };
+    for (int i = 0; i < N; i++) {
+        c.x[i] = i + 1;
+        c.y[i] = i == 50123 ? 9 : 1;
+    }
+    ls_str out = { 0 };
+    ls_chart_lines(&out, &(ls_chart){ .title = "t",
+                                      .x_name = "step",
+                                      .n = 1,
+                                      .low = 0,
+                                      .high = 10,
+                                      .width = 880,
+                                      .height = 320,
+                                      .series = { { &c, "loss", "red", false, false } } });
+    const ls_frame f = { 0, N, 0, 10.5, 880, 320 };
+    char peak[32];
+    snprintf(peak, sizeof peak, "%.1f %.1f", ls_frame_x(&f, 50124), ls_frame_y(&f, 9));
+    ASSERT_CONTAINS(ls_str_text(&out), peak);
+    int points = 0;
+    for (const char *p = strstr(ls_str_text(&out), " d=\"M"); p && *p != '/'; p++)
+        points += *p == 'L';
+    assert_in_range(points, 399, 800);
+    ls_str_release(&out);
+    free(c.x);
+    free(c.y);
+}
+
+static ls_status open_and_report(void *context)
+{
+    ls_rundir *d = NULL;
+    ls_status s = ls_rundir_open_ranks(&d, context, NULL, false);
+    if (s == LS_OK)
+        s = ls_rundir_save_result(d, LS_RUN_STARTING, NULL);
+    if (s == LS_OK)
+        s = ls_rundir_save_result(d, LS_RUN_RUNNING, NULL);
+    const ls_report report = {
+        .recipe = context, .hardware = "", .isa = "avx2", .threads = 1, .parameters = 7
+    };
+    for (int i = 1; i <= 3 && s == LS_OK; i++)
+        s = ls_metrics_step(d,
+                            &(ls_step_row){ .step = i, .loss = 1, .lr = 1, .seconds = 1, .grad_norm = -1 });
+    if (s == LS_OK)
+        s = ls_metrics_eval(
+            d,
+            &(ls_eval_row){ .step = 3, .samples = 1, .eval = { 2, { { "loss", 1 }, { "accuracy", 1 } } } });
+    if (s == LS_OK)
+        s = ls_metrics_checkpoint(d, &(ls_checkpoint_row){ 3, 0, "checkpoints/step-00000003", 1, 1, 1 });
+    if (s == LS_OK)
+        s = ls_report_write(d, &report);
+    const ls_status closed = ls_rundir_close(&d, s == LS_OK ? LS_RUN_FINISHED : LS_RUN_FAILED, "why");
+    return s == LS_OK ? closed : s;
+}
+
+/* Every allocation is refused in turn: of the run's folder, its rows, its result and the page. */
+static void a_run_is_written_without_memory(void **state)
+{
+    (void)state;
+    ls_recipe *r = make_recipe(ls_test_path("memory"), NULL);
+    assert_true(ls_test_memory(open_and_report, r, 1) > 100);
+    ls_recipe_destroy(&r);
+}
+
+/* The mean is over as many steps on both sides, so a straight line stays where it is; a number that a row
+ * lacks is in no mean. */
+static void a_smooth_curve_does_not_lag(void **state)
+{
+    (void)state;
+    enum { STEPS = 600, REACH = STEPS / 60 + 1 };
+    ls_past_step steps[STEPS];
+    ls_curves c;
+    for (int i = 0; i < STEPS; i++)
+        steps[i] = (ls_past_step){ .row = { .step = i + 1, .loss = (float)i, .lr = 1, .seconds = 1 } };
+    steps[300].row.loss = NAN;
+    const ls_history h = { .steps = steps, .n_steps = STEPS };
+    ASSERT_OK(ls_curves_make(&c, &h));
+    assert_int_equal(c.smooth.n, STEPS);
+    assert_true(c.smooth.x[100] == 101 && c.smooth.y[100] == 100 && c.smooth.y[300] == 300);
+    assert_true(c.smooth.y[0] == REACH / 2.0 && c.smooth.y[STEPS - 1] == STEPS - 1 - REACH / 2.0);
+    ls_curves_release(&c);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(a_smooth_curve_does_not_lag),       cmocka_unit_test(the_page_is_whole_and_alone),
+        cmocka_unit_test(the_built_in_set_is_said),          cmocka_unit_test(a_run_without_steps_has_a_page),
+        cmocka_unit_test(restarts_and_checkpoints_are_told), cmocka_unit_test(a_long_run_has_a_small_page),
+        cmocka_unit_test(a_run_is_written_without_memory),   cmocka_unit_test(no_extreme_is_lost),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
