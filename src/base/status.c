@@ -27,45 +27,7 @@ static const char *const STATUS[LS_STATUS_COUNT] = {
 enum { MESSAGE_SIZE = 4096, TRACE_SIZE = 2048 };
 static _Thread_local char message[MESSAGE_SIZE];
 static _Thread_local char trace[TRACE_SIZE];
-static _Thread_local ls_option field; /* the field whose name begins `message` */
-
-static const char *const FIELD[LS_FIELD_COUNT] = {
-    [LS_FIELD_NONE] = "",
-    [LS_FIELD_MESH] = "mesh",
-    [LS_FIELD_DATA] = "data",
-    [LS_FIELD_UNITS] = "units",
-    [LS_FIELD_RESHARD_AFTER_FORWARD] = "reshard_after_forward",
-    [LS_FIELD_GATHER] = "gather",
-    [LS_FIELD_OFFLOAD] = "offload",
-    [LS_FIELD_DEVICE_MEMORY] = "device_memory",
-    [LS_FIELD_SYNCHRONIZE] = "synchronize",
-    [LS_FIELD_REDUCE] = "reduce",
-    [LS_FIELD_SYNC_BATCH_NORM] = "sync_batch_norm",
-    [LS_FIELD_TENSOR] = "tensor",
-    [LS_FIELD_SEQUENCE] = "sequence",
-    [LS_FIELD_BUCKET_BYTES] = "bucket_bytes",
-    [LS_FIELD_DEVICE] = "device",
-    [LS_FIELD_FREEZE] = "freeze",
-    [LS_FIELD_GROUPS] = "groups",
-    [LS_FIELD_RECOMPUTE] = "recompute",
-    [LS_FIELD_PARAM] = "param",
-    [LS_FIELD_MODULES] = "modules",
-    [LS_FIELD_CAST_FORWARD_INPUTS] = "cast_forward_inputs",
-    [LS_FIELD_PADDING] = "padding",
-    [LS_FIELD_METRICS] = "metrics",
-    [LS_FIELD_GLOBAL_BATCH] = "global_batch",
-    [LS_FIELD_PATH] = "path",
-    [LS_FIELD_TOKENIZER] = "tokenizer",
-    [LS_FIELD_END_TOKEN] = "end_token",
-    [LS_FIELD_SEQ_LENGTH] = "seq_length",
-    [LS_FIELD_SOURCE] = "source",
-    [LS_FIELD_TARGET] = "target",
-    [LS_FIELD_EVAL_FRACTION] = "eval_fraction",
-    [LS_FIELD_IMAGE_SIZE] = "image_size",
-    [LS_FIELD_IN_CHANNELS] = "in_channels",
-    [LS_FIELD_CLASSES] = "classes",
-    [LS_FIELD_VOCABULARY] = "vocabulary",
-};
+static _Thread_local const char *field; /* the option whose name begins `message`; NULL: none */
 
 const char *ls_version(void) { return LS_VERSION; }
 
@@ -78,9 +40,7 @@ const char *ls_error_message(void) { return message; }
 
 const char *ls_error_trace(void) { return trace; }
 
-const char *ls_field_name(ls_option f) { return FIELD[f]; }
-
-ls_option ls_error_field(void) { return field; }
+const char *ls_error_field(void) { return field; }
 
 static void mark_cut(char *text, size_t size, int wanted)
 {
@@ -97,19 +57,19 @@ ls_status ls_fail(ls_status code, const char *format, ...)
     va_end(args);
     strcpy(message, text);
     trace[0] = 0;
-    field = LS_FIELD_NONE;
+    field = NULL;
     return code;
 }
 
-ls_status ls_fail_field(ls_status code, ls_option f, const char *format, ...)
+ls_status ls_fail_field(ls_status code, const char *option, const char *format, ...)
 {
     char text[MESSAGE_SIZE];
     va_list args;
     va_start(args, format);
     mark_cut(text, sizeof text, ls_vsnprintf(text, sizeof text, format, args));
     va_end(args);
-    ls_fail(code, "%s: %s", ls_field_name(f), text);
-    field = f;
+    ls_fail(code, "%s: %s", option, text);
+    field = option;
     return code;
 }
 
@@ -132,7 +92,7 @@ ls_status ls_fail_in(ls_status code, const char *format, ...)
     va_end(args);
     mark_cut(text, sizeof text, snprintf(text, sizeof text, "%s: %s", context, message));
     strcpy(message, text);
-    field = LS_FIELD_NONE;
+    field = NULL;
     return code;
 }
 

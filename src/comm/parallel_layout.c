@@ -107,14 +107,14 @@ static ls_status check_strategy(const ls_parallel *p)
     const int dp = axis_of(m, LS_ROLE_REPLICATE), shard = axis_of(m, LS_ROLE_SHARD),
               n = ls_mesh_data_ranks(m);
     if (p->data == LS_DATA_NONE && n > 1)
-        return ls_fail_field(LS_E_USAGE, LS_FIELD_DATA,
+        return ls_fail_field(LS_E_USAGE, "data",
                              "none keeps nothing equal over the %d data ranks of mesh %s; say fsdp, "
                              "ddp or hybrid",
                              n, ls_mesh_text(text, m));
     if (p->data != LS_DATA_HYBRID)
         return LS_OK;
     if (dp < 0 || shard < 0)
-        return ls_fail_field(LS_E_USAGE, LS_FIELD_DATA,
+        return ls_fail_field(LS_E_USAGE, "data",
                              "hybrid shards over an axis shard and replicates over an axis dp; "
                              "the mesh has no axis %s. "
                              "Write mesh: {dp: auto, shard: 2}, or fsdp",
@@ -122,7 +122,7 @@ static ls_status check_strategy(const ls_parallel *p)
     /* the sums of neighbouring ranks must come first, so that the tree over all ranks is the tree of a single
      * process */
     if (dp > shard)
-        return ls_fail_field(LS_E_USAGE, LS_FIELD_DATA,
+        return ls_fail_field(LS_E_USAGE, "data",
                              "hybrid needs shard inside dp, so that neighbours shard: "
                              "write dp before shard in the mesh");
     return LS_OK;
@@ -148,16 +148,15 @@ ls_status ls_parallel_check_units(const char *units)
         const bool size = !strncmp(word, "size:", 5);
         if (!size && (strncmp(word, "class:", 6) || !word[6]) && (strncmp(word, "pattern:", 8) || !word[8]))
             return ls_fail_field(
-                LS_E_USAGE, LS_FIELD_UNITS,
+                LS_E_USAGE, "units",
                 "'%s' is not a policy; words class:NAME, pattern:GLOB, size:1e6 (elements), or none", word);
         if (size && !is_count(word + 5))
-            return ls_fail_field(LS_E_USAGE, LS_FIELD_UNITS,
+            return ls_fail_field(LS_E_USAGE, "units",
                                  "'%s' is not a number of elements: write, for example, size:1e6", word);
         if ((sizes += size) > 1)
-            return ls_fail_field(LS_E_USAGE, LS_FIELD_UNITS, "'%s': has two words size:N: keep one of them",
-                                 units);
+            return ls_fail_field(LS_E_USAGE, "units", "'%s': has two words size:N: keep one of them", units);
     }
-    return rest == units ? ls_fail_field(LS_E_USAGE, LS_FIELD_UNITS,
+    return rest == units ? ls_fail_field(LS_E_USAGE, "units",
                                          "it is empty: write none for one unit with all parameters")
                          : LS_OK;
 }
@@ -168,14 +167,14 @@ static ls_status check_tensor(const ls_parallel *p)
     int n = 0;
     for (const char *w = words; *w && strcmp(words, "auto"); w += strcspn(w, " "), w += *w == ' ', n++)
         if ((strncmp(w, "colwise:", 8) && strncmp(w, "rowwise:", 8)) || strcspn(w, " ") <= 8)
-            return ls_fail_field(LS_E_USAGE, LS_FIELD_TENSOR,
+            return ls_fail_field(LS_E_USAGE, "tensor",
                                  "'%s' is neither auto nor words colwise:MODULE and rowwise:MODULE", words);
     if (!n && strcmp(words, "auto"))
-        return ls_fail_field(LS_E_USAGE, LS_FIELD_TENSOR,
+        return ls_fail_field(LS_E_USAGE, "tensor",
                              "it is empty; write auto, or words colwise:MODULE and rowwise:MODULE");
     if (axis_of(&p->mesh, LS_ROLE_TENSOR) < 0 && (n || p->sequence))
         return ls_fail_field(
-            LS_E_USAGE, n ? LS_FIELD_TENSOR : LS_FIELD_SEQUENCE,
+            LS_E_USAGE, n ? "tensor" : "sequence",
             "has no effect: the mesh has no axis of role tensor; write mesh: {%s: auto, %s: 2}, "
             "or leave it out",
             ls_mesh_name(LS_ROLE_REPLICATE), ls_mesh_name(LS_ROLE_TENSOR));
@@ -187,10 +186,10 @@ static ls_status check_reshard(const ls_parallel *p)
     int64_t n = p->reshard_after_forward;
     int size = ls_mesh_group_size(&p->mesh, ls_parallel_shard_axes(p));
     if (n < -1)
-        return ls_fail_field(LS_E_USAGE, LS_FIELD_RESHARD_AFTER_FORWARD,
+        return ls_fail_field(LS_E_USAGE, "reshard_after_forward",
                              "%lld is neither true (-1), false (0) nor a number of slices", (long long)n);
     if (n > 1 && p->data != LS_DATA_FSDP && p->data != LS_DATA_HYBRID)
-        return ls_fail_field(LS_E_USAGE, LS_FIELD_RESHARD_AFTER_FORWARD,
+        return ls_fail_field(LS_E_USAGE, "reshard_after_forward",
                              "%lld slices, but data: %s shards nothing; "
                              "say fsdp or hybrid",
                              (long long)n, p->data == LS_DATA_DDP ? "ddp" : "none");
@@ -202,7 +201,7 @@ static ls_status check_reshard(const ls_parallel *p)
     for (int i = 2; i <= size; i++)
         if (size % i == 0)
             ls_str_printf(&counts, ", %d", i);
-    ls_status s = ls_fail_field(LS_E_USAGE, LS_FIELD_RESHARD_AFTER_FORWARD,
+    ls_status s = ls_fail_field(LS_E_USAGE, "reshard_after_forward",
                                 "%lld does not divide the %d ranks that shard "
                                 "(%s); true, false%s would do",
                                 (long long)n, size, ls_parallel_shard_axes(p), ls_str_text(&counts));
@@ -213,7 +212,7 @@ static ls_status check_reshard(const ls_parallel *p)
 static ls_status check_sync(const ls_parallel *p)
 {
     if (p->sync_batch_norm && p->synchronize == LS_SYNCHRONIZE_ONCE)
-        return ls_fail_field(LS_E_USAGE, LS_FIELD_SYNCHRONIZE,
+        return ls_fail_field(LS_E_USAGE, "synchronize",
                              "once gives a rank a block of micro-batches, and "
                              "sync_batch_norm normalises neighbours together, "
                              "which must then be computed side by side; say auto or each");
@@ -224,22 +223,22 @@ static ls_status check_memory(const ls_parallel *p)
 {
     bool shards = p->data == LS_DATA_FSDP || p->data == LS_DATA_HYBRID;
     if (p->offload == LS_OFFLOAD_CPU && !shards)
-        return ls_fail_field(LS_E_UNSUPPORTED, LS_FIELD_OFFLOAD,
+        return ls_fail_field(LS_E_UNSUPPORTED, "offload",
                              "cpu moves slices, gathered unit by unit; data: %s has "
                              "none. Say fsdp or hybrid",
                              p->data == LS_DATA_DDP ? "ddp" : "none");
     if (p->gather == LS_GATHER_MAP && p->offload == LS_OFFLOAD_CPU)
-        return ls_fail_field(LS_E_USAGE, LS_FIELD_GATHER,
+        return ls_fail_field(LS_E_USAGE, "gather",
                              "map keeps every gathered unit in memory, offload: cpu is there to avoid that; "
                              "say gather: copy or auto");
     if (p->gather == LS_GATHER_MAP && !gathers_on_one_host(p))
-        return ls_fail_field(LS_E_UNSUPPORTED, LS_FIELD_GATHER,
+        return ls_fail_field(LS_E_UNSUPPORTED, "gather",
                              "map needs the ranks that gather together on one host (%d a host "
                              "here); say copy or auto, "
                              "or hybrid with shard inside a host",
                              p->ranks_per_host);
     if (p->device_memory < 0)
-        return ls_fail_field(LS_E_USAGE, LS_FIELD_DEVICE_MEMORY,
+        return ls_fail_field(LS_E_USAGE, "device_memory",
                              "%lld bytes are out of range: give 0 for no limit, or more",
                              (long long)p->device_memory);
     return LS_OK;
@@ -261,16 +260,16 @@ ls_status ls_parallel_check(const ls_parallel *p)
     LS_TRY(check_memory(p));
     LS_TRY(check_sync(p));
     if (!ls_dtype_is_float(p->reduce))
-        return ls_fail_field(LS_E_USAGE, LS_FIELD_REDUCE,
-                             "%s cannot sum over ranks: use f32, bf16, f16 or f64", ls_dtype_name(p->reduce));
+        return ls_fail_field(LS_E_USAGE, "reduce", "%s cannot sum over ranks: use f32, bf16, f16 or f64",
+                             ls_dtype_name(p->reduce));
     if (p->prefetch_forward < 0 || p->prefetch_backward < 0 || p->prefetch_memory < 0)
         return ls_fail(
             LS_E_USAGE,
             "prefetch_forward %lld, prefetch_backward %lld and prefetch_memory %lld must be 0 or more",
             (long long)p->prefetch_forward, (long long)p->prefetch_backward, (long long)p->prefetch_memory);
     if (p->bucket_bytes < 1)
-        return ls_fail_field(LS_E_USAGE, LS_FIELD_BUCKET_BYTES,
-                             "%lld bytes are too few: 1 byte or more is needed", (long long)p->bucket_bytes);
+        return ls_fail_field(LS_E_USAGE, "bucket_bytes", "%lld bytes are too few: 1 byte or more is needed",
+                             (long long)p->bucket_bytes);
     if (p->ranks_per_host < 0)
         return ls_fail(
             LS_E_USAGE,
@@ -282,7 +281,7 @@ ls_status ls_parallel_check(const ls_parallel *p)
 ls_status ls_parallel_apart(ls_parallel *p, const char *device)
 {
     if (p->gather == LS_GATHER_MAP)
-        return ls_fail_field(LS_E_UNSUPPORTED, LS_FIELD_GATHER,
+        return ls_fail_field(LS_E_UNSUPPORTED, "gather",
                              "map needs memory that all ranks of a host map, and each process has the memory "
                              "of device %s for itself; say copy or auto",
                              device);

@@ -201,13 +201,13 @@ static ls_status open_folder(ls_dataset **out, const ls_known *k, ls_split split
 static ls_status open_path(ls_dataset **out, const ls_known *k, ls_split split, const ls_dataset_options *o)
 {
     if (!ls_dir_exists(o->path))
-        return ls_fail_field(LS_E_USAGE, LS_FIELD_PATH,
+        return ls_fail_field(LS_E_USAGE, "path",
                              "%s: no such folder (for %s it is a folder with %s and three "
                              "more, or one that holds %s/)",
                              o->path, k->name, k->files[0].name, k->name);
     char dir[PATH_MAX];
     if (!find_folder(dir, o->path, k))
-        return ls_fail_field(LS_E_USAGE, LS_FIELD_PATH,
+        return ls_fail_field(LS_E_USAGE, "path",
                              "%s holds neither %s nor a folder %s/ with it; correct the path, or leave "
                              "it empty to use "
                              "LOCKSTEP_DATA, the cache or a download",
@@ -299,7 +299,7 @@ static ls_status open_known(ls_dataset **out, const ls_known *k, ls_split split,
         say_built_in(k, ls_str_text(&why));
         s = ls_shapes_open(out, split, k->name);
     } else {
-        s = ls_fail_field(LS_E_IO, LS_FIELD_PATH, "%s; put the files there, or name their folder here",
+        s = ls_fail_field(LS_E_IO, "path", "%s; put the files there, or name their folder here",
                           ls_str_text(&why));
     }
     ls_str_release(&why);
@@ -343,7 +343,7 @@ ls_status ls_dataset_open_with(ls_dataset **out, const char *type, ls_split spli
     if (o->classes && (*out)->builtin && (*out)->fields[1].below > o->classes) {
         const int have = (int)(*out)->fields[1].below;
         ls_dataset_close(out);
-        return ls_fail_field(LS_E_SHAPE, LS_FIELD_CLASSES,
+        return ls_fail_field(LS_E_SHAPE, "classes",
                              "the built-in data set has %d classes, the model has %d; set it to %d", have,
                              o->classes, have);
     }
@@ -383,13 +383,13 @@ ls_status ls_dataset_check(const ls_dataset *set, int channels, int height, int 
                        "or pad them",
                        set->name, set->source, h, w);
     if (c != channels || h != height || w != width)
-        return ls_fail_field(LS_E_SHAPE, c == channels ? LS_FIELD_IMAGE_SIZE : LS_FIELD_IN_CHANNELS,
+        return ls_fail_field(LS_E_SHAPE, c == channels ? "image_size" : "in_channels",
                              "%s (%s) has images of %lld x %lld x %lld (channels, height, width), the model "
                              "takes %d x %d x %d; "
                              "its image_size must be %lld and its in_channels %lld",
                              set->name, set->source, c, h, w, channels, height, width, h, c);
     if (labels->below > classes)
-        return ls_fail_field(LS_E_SHAPE, LS_FIELD_CLASSES,
+        return ls_fail_field(LS_E_SHAPE, "classes",
                              "%s (%s) has %lld classes, the model has %d; set it to %lld", set->name,
                              set->source, (long long)labels->below, classes, (long long)labels->below);
     return LS_OK;

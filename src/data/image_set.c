@@ -283,7 +283,7 @@ static ls_status check_labels(const image_set *d, int classes)
     if (!classes || d->list.classes <= classes)
         return LS_OK;
     if (d->list.at[0].shard < 0 && !ls_ends_with(d->part.path, ".csv"))
-        return ls_fail_field(LS_E_SHAPE, LS_FIELD_CLASSES,
+        return ls_fail_field(LS_E_SHAPE, "classes",
                              "%s has %d folders of classes, the model has %d; set "
                              "it to %d",
                              d->part.path, d->list.classes, classes, d->list.classes);
@@ -293,7 +293,7 @@ static ls_status check_labels(const image_set *d, int classes)
     ls_str name = LS_STR_IN(text);
     ls_image_list_name(&name, &d->list, i);
     const ls_status s = ls_fail_field(
-        LS_E_SHAPE, LS_FIELD_CLASSES,
+        LS_E_SHAPE, "classes",
         "%s has label %d, and with %d classes labels are 0 to %d; set it to %d or "
         "correct the label",
         ls_str_text(&name), d->list.at[i].label, classes, classes - 1, d->list.classes);
@@ -307,7 +307,7 @@ static ls_status open_list(image_set *d, ls_split split, const ls_images_options
     const char *given = split == LS_SPLIT_TRAIN ? o->train : o->eval, *train = o->train;
     if (!*given && !*o->path)
         return ls_fail_field(
-            LS_E_USAGE, LS_FIELD_PATH,
+            LS_E_USAGE, "path",
             "pictures need a folder with train/CLASS/*.jpg and val/CLASS/*.jpg, or a CSV file or "
             "tar shards for each split");
     if (!*given) {

@@ -23,7 +23,7 @@ ls_status ls_order_check(const ls_order *o)
     if (o->n < 1)
         return ls_fail(LS_E_USAGE, "the data set has no samples");
     if (o->drop_last && o->n < o->global_batch)
-        return ls_fail_field(LS_E_USAGE, LS_FIELD_GLOBAL_BATCH,
+        return ls_fail_field(LS_E_USAGE, "global_batch",
                              "the data set has %lld samples, fewer than the %lld of one batch: lower it, or "
                              "set drop_last: false",
                              (long long)o->n, (long long)o->global_batch);

@@ -42,7 +42,7 @@ static ls_status read_header(ls_pair_file *f)
     if (s == LS_OK && other && (f->source < 0 || f->target < 0))
         s = ls_fail(LS_E_FORMAT, "%s separate its fields, " LS_CSV_OTHER, other);
     if (s == LS_OK && (f->source < 0 || f->target < 0))
-        s = ls_fail_field(LS_E_USAGE, f->source < 0 ? LS_FIELD_SOURCE : LS_FIELD_TARGET,
+        s = ls_fail_field(LS_E_USAGE, f->source < 0 ? "source" : "target",
                           "%s has no column \"%s\"; its first line names: %s", f->path,
                           f->source < 0 ? f->names->source : f->names->target, ls_str_text(&all));
     ls_str_release(&name);

@@ -76,7 +76,7 @@ static ls_status pair_set_choose(pair_set *d, ls_split split, const char *path, 
     d->pair = ls_sys_malloc(sizeof *d->pair * (size_t)n);
     ls_status s = marks && d->pair ? LS_OK : ls_fail(LS_E_MEMORY, "no memory for %lld pairs", (long long)n);
     if (s == LS_OK && !*o->eval_path && !ls_mark_evaluation(marks, n, o->eval_fraction))
-        s = ls_fail_field(LS_E_USAGE, LS_FIELD_EVAL_FRACTION,
+        s = ls_fail_field(LS_E_USAGE, "eval_fraction",
                           "%s is one pair, which cannot be divided: name a file for evaluation", path);
     const char wanted = split == LS_SPLIT_EVAL && !*o->eval_path;
     for (int64_t i = 0; i < n && s == LS_OK && (!o->samples || d->set.n < o->samples); i++) {
@@ -132,7 +132,7 @@ static ls_status open_split(pair_set *d, ls_split split, const char *path, const
     const ls_token_footer *f = &d->tokens.footer;
     d->set.end_token = &f->end;
     if (o->vocabulary && f->vocabulary > o->vocabulary)
-        return ls_fail_field(LS_E_USAGE, LS_FIELD_VOCABULARY,
+        return ls_fail_field(LS_E_USAGE, "vocabulary",
                              "the tokenizer %s has ids up to %d, the model's vocabulary is %d: set it to %d",
                              tokenizer, f->vocabulary - 1, o->vocabulary, f->vocabulary);
     d->fields[0].below = d->fields[1].below = f->vocabulary;
@@ -148,8 +148,8 @@ static ls_status pair_set_check(const char *path, const char *tokenizer, const i
                        *path ? "tokenizer: a tokenizer.json or spiece.model, a folder with one, or `bytes`"
                              : "path: CSV files or JSON lines");
     if (!strcmp(o->source, o->target))
-        return ls_fail_field(LS_E_USAGE, LS_FIELD_TARGET,
-                             "\"%s\" is the source, too: name two different columns", o->target);
+        return ls_fail_field(LS_E_USAGE, "target", "\"%s\" is the source, too: name two different columns",
+                             o->target);
     for (int side = 0; side < 2; side++)
         if (length[side] < 2 || length[side] > 1 << 24)
             return ls_fail(LS_E_USAGE, "%s_length %lld is out of range: 2 to %d tokens are possible",

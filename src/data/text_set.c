@@ -130,7 +130,7 @@ static ls_status text_set_choose(text_set *d, ls_split split, const char *path, 
     ls_status s = marks && d->document ? LS_OK
                                        : ls_fail(LS_E_MEMORY, "no memory for %lld documents", (long long)n);
     if (s == LS_OK && !*o->eval_path && !ls_mark_evaluation(marks, n, o->eval_fraction))
-        s = ls_fail_field(LS_E_USAGE, LS_FIELD_EVAL_FRACTION,
+        s = ls_fail_field(LS_E_USAGE, "eval_fraction",
                           "%s is one document, which cannot be divided: cut it with documents: blank or "
                           "line, or name a file for evaluation",
                           path);
@@ -174,7 +174,7 @@ static ls_status cut(text_set *d, ls_split split, const char *path, const ls_tex
     LS_TRY(text_set_lay_out(d));
     const int64_t targets = d->first[d->documents] - 1;
     if (split == LS_SPLIT_TRAIN && targets < d->length)
-        return ls_fail_field(LS_E_USAGE, LS_FIELD_SEQ_LENGTH,
+        return ls_fail_field(LS_E_USAGE, "seq_length",
                              "%lld is more than the text has: the training documents of %s are %lld tokens",
                              (long long)d->length, path, (long long)targets + 1);
     set->n = (targets + d->length - 1) / d->length;
@@ -204,7 +204,7 @@ static ls_status open_split(text_set *d, ls_split split, const char *path, const
     const ls_token_footer *f = &d->tokens.footer;
     d->set.end_token = &f->end;
     if (o->vocabulary && f->vocabulary > o->vocabulary)
-        return ls_fail_field(LS_E_USAGE, LS_FIELD_VOCABULARY,
+        return ls_fail_field(LS_E_USAGE, "vocabulary",
                              "the tokenizer %s has ids up to %d, the model's vocabulary is %d: set it to %d",
                              tokenizer, f->vocabulary - 1, o->vocabulary, f->vocabulary);
     LS_TRY(text_set_choose(d, split, path, o));
@@ -239,9 +239,8 @@ ls_status ls_text_open_with(ls_dataset **out, ls_split split, const char *path, 
                        *path ? "tokenizer: a tokenizer.json or spiece.model, a folder with one, or `bytes`"
                              : "path: text files");
     if (seq_length < 2 || seq_length > 1 << 24)
-        return ls_fail_field(LS_E_USAGE, LS_FIELD_SEQ_LENGTH,
-                             "%lld is out of range: 2 to %d tokens are possible", (long long)seq_length,
-                             1 << 24);
+        return ls_fail_field(LS_E_USAGE, "seq_length", "%lld is out of range: 2 to %d tokens are possible",
+                             (long long)seq_length, 1 << 24);
     if (!(o->train_percentage > 0 && o->train_percentage <= 100))
         return ls_fail(LS_E_ARG, "train_percentage: %g is not above 0 and at most 100", o->train_percentage);
     text_set *d = ls_sys_calloc(1, sizeof *d);

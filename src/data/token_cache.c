@@ -180,7 +180,7 @@ static ls_status token_cache_missing(const char *name)
 {
     ls_str places = { 0 };
     ls_find_places(&places, name);
-    ls_status s = ls_fail_field(LS_E_USAGE, LS_FIELD_TOKENIZER,
+    ls_status s = ls_fail_field(LS_E_USAGE, "tokenizer",
                                 "%s: no such file, and no folder with a tokenizer.json or "
                                 "spiece.model%s%s; name another one, or `bytes`, which is built in",
                                 name, places.len ? ": looked " : "", ls_str_text(&places));

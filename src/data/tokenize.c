@@ -211,9 +211,8 @@ ls_status ls_tokenizer_end(int32_t *out, const ls_tokenizer *t, const char *want
     if (*out >= 0)
         return LS_OK;
     if (*wanted)
-        return ls_fail_field(LS_E_USAGE, LS_FIELD_END_TOKEN, "the tokenizer %s has no token %s", name,
-                             wanted);
-    return ls_fail_field(LS_E_USAGE, LS_FIELD_END_TOKEN,
+        return ls_fail_field(LS_E_USAGE, "end_token", "the tokenizer %s has no token %s", name, wanted);
+    return ls_fail_field(LS_E_USAGE, "end_token",
                          "name the token that ends a document; the tokenizer %s has none of %s %s %s %s",
                          name, USUAL[0], USUAL[1], USUAL[2], USUAL[3]);
 }
@@ -223,7 +222,7 @@ static ls_status check_pad(const job *j)
 {
     const int32_t pad = ls_tokenizer_id(j->tokenizer, "<pad>");
     return pad <= 0 ? LS_OK
-                    : ls_fail_field(LS_E_UNSUPPORTED, LS_FIELD_TOKENIZER,
+                    : ls_fail_field(LS_E_UNSUPPORTED, "tokenizer",
                                     "<pad> of %s is id %d; pairs need a tokenizer whose <pad> is 0, as T5's",
                                     j->from->tokenizer, pad);
 }

@@ -151,9 +151,9 @@ ls_status ls_measure_check_asked(const ls_graph *g)
         for (int i = 0; i < g->n_declared && k < N_ASKED; i++)
             measured = measured || g->declared[i].kind == (int)ASKED[k].kind;
         if (k == N_ASKED)
-            return ls_fail_field(LS_E_USAGE, LS_FIELD_METRICS, "%s: it can be f1, auc or perplexity", word);
+            return ls_fail_field(LS_E_USAGE, "metrics", "%s: it can be f1, auc or perplexity", word);
         if (!measured)
-            return ls_fail_field(LS_E_USAGE, LS_FIELD_METRICS,
+            return ls_fail_field(LS_E_USAGE, "metrics",
                                  "%s is of classes, and the model measures no accuracy", word);
     }
     return LS_OK;

@@ -55,15 +55,15 @@ ls_status ls_units_group(ls_units *u, const ls_graph *g, const ls_node *const *p
         for (int used; sscanf(words, "%511s%n", word, &used) == 1; words += used, n++)
             if (!groups_take(u, params, word, k + 1, &taken))
                 return ls_fail_field(
-                    LS_E_USAGE, LS_FIELD_GROUPS,
+                    LS_E_USAGE, "groups",
                     "group %d: %s names no parameter; words are class:NAME (of modules) and "
                     "pattern:GLOB (of whole names of parameters), and lockstep inspect RECIPE "
                     "lists both",
                     k + 1, word);
         if (!n)
-            return ls_fail_field(LS_E_USAGE, LS_FIELD_GROUPS, "group %d: match is empty", k + 1);
+            return ls_fail_field(LS_E_USAGE, "groups", "group %d: match is empty", k + 1);
         if (!taken)
-            return ls_fail_field(LS_E_USAGE, LS_FIELD_GROUPS,
+            return ls_fail_field(LS_E_USAGE, "groups",
                                  "group %d (%s) gets no parameter: all that it names are frozen or in an "
                                  "earlier group",
                                  k + 1, what->groups[k]);

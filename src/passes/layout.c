@@ -115,7 +115,7 @@ static ls_status layout_choose(policy *p, ls_arena *arena)
     }
     for (int used; sscanf(words, "%511s%n", word, &used) == 1; words += used)
         if (!has_effect(p, word))
-            return ls_fail_field(LS_E_USAGE, LS_FIELD_UNITS,
+            return ls_fail_field(LS_E_USAGE, "units",
                                  "%s: the model has no block with parameters that matches (lockstep "
                                  "inspect RECIPE shows its modules and classes; "
                                  "`none` makes one unit of everything)",
@@ -158,13 +158,13 @@ static ls_status freeze_slots(ls_units *u, const char *freeze)
             found = u->slots[i].frozen = true;
         }
         if (!found)
-            return ls_fail_field(LS_E_USAGE, LS_FIELD_FREEZE,
+            return ls_fail_field(LS_E_USAGE, "freeze",
                                  "%s: the model has no parameter or module of that name (lockstep "
                                  "inspect RECIPE lists them)",
                                  word);
     }
     return left ? LS_OK
-                : ls_fail_field(LS_E_USAGE, LS_FIELD_FREEZE,
+                : ls_fail_field(LS_E_USAGE, "freeze",
                                 "every parameter is frozen, so there is nothing to train");
 }
 

@@ -107,7 +107,7 @@ static ls_status mixing_refuse(const ls_graph *g, int node, const char *what, co
 {
     const ls_node *n = g->nodes[node];
     return ls_fail_field(
-        LS_E_USAGE, LS_FIELD_PADDING,
+        LS_E_USAGE, "padding",
         "%s:%d: %s%s%s computes over the samples of a micro-batch, so the padding of an "
         "incomplete batch would change %s%s%s%s; leave an incomplete batch out (drop_last: true), or "
         "evaluate in micro-batches that divide the samples",
@@ -124,7 +124,7 @@ static ls_status check_rows(const ls_graph *g, const ls_declared *d, ls_value ro
     if (s->kind == MIXED)
         return mixing_refuse(g, s->node, what, d->name);
     if (s->kind == BY_SAMPLE && (s->dim || s->each * batch != ls_type_of(g, rows)->dims[0]))
-        return ls_fail_field(LS_E_USAGE, LS_FIELD_PADDING,
+        return ls_fail_field(LS_E_USAGE, "padding",
                              "%s:%d: the rows of %s\"%s\" are not in the order of the samples, so padding "
                              "cannot be told from them; make them [batch, ..] (ls_permute)",
                              d->file ? d->file : "", d->line, what, d->name);
@@ -167,7 +167,7 @@ ls_status ls_objective_check_padding(const ls_graph *g, int64_t batch)
     for (int i = 0; i < g->n_declared; i++)
         if (g->declared[i].scalar)
             return ls_fail_field(
-                LS_E_USAGE, LS_FIELD_PADDING,
+                LS_E_USAGE, "padding",
                 "the loss \"%s\" is one number of a whole micro-batch (ls_loss_scalar), which "
                 "padding would change; leave an incomplete batch out (drop_last: true)",
                 g->declared[i].name);

@@ -53,7 +53,7 @@ static ls_status operand(ls_walk *w, ls_walk_step *s, int k)
         const ls_type *t = ls_walk_whole(w, old);
         ls_type mine;
         if (!ls_placed_type(&mine, t, LS_SHARDED(dim), &w->axis))
-            return ls_fail_field(LS_E_USAGE, LS_FIELD_MESH,
+            return ls_fail_field(LS_E_USAGE, "mesh",
                                  "dimension %d of operand %d of %s in %s has size %lld, which the "
                                  "%d ranks of axis %s do not divide",
                                  dim, k, s->n->op->name, s->n->scope->path, (long long)t->dims[dim],
@@ -68,7 +68,7 @@ static ls_status operand(ls_walk *w, ls_walk_step *s, int k)
                      1)) { /* checked before the op's shape rule reports it in other words */
         const int64_t head = s->rule.head_dim, size = ls_walk_whole(w, old)->dims[dim];
         if (size / w->axis.ranks % head)
-            return ls_fail_field(LS_E_USAGE, LS_FIELD_MESH,
+            return ls_fail_field(LS_E_USAGE, "mesh",
                                  "%s has %lld heads, which the %d ranks of axis %s do not divide",
                                  s->n->scope->path, (long long)(size / head), w->axis.ranks, w->axis.name);
     }
@@ -85,7 +85,7 @@ static ls_status sum(ls_walk *w, ls_value old, ls_value part)
     if (w->p->sequence && t->ndim > 1) {
         to = LS_ROWS_SHARDED(t->ndim - 1);
         if (!ls_placed_type(&mine, t, to, &w->axis))
-            return ls_fail_field(LS_E_USAGE, LS_FIELD_SEQUENCE,
+            return ls_fail_field(LS_E_USAGE, "sequence",
                                  "a micro-batch has %lld tokens, which the %d ranks of axis %s "
                                  "do not divide",
                                  (long long)ls_type_rows(t), w->axis.ranks, w->axis.name);
@@ -366,7 +366,7 @@ static ls_status all_nodes(ls_walk *w, ls_placement *outputs)
         if (outputs)
             outputs[i] = w->at[g->outputs[i].value.id].p;
         else if (ls_walk_split(w, g->outputs[i].value))
-            return ls_fail_field(LS_E_USAGE, LS_FIELD_TENSOR,
+            return ls_fail_field(LS_E_USAGE, "tensor",
                                  "output \"%s\" of the model would be split over axis %s", g->outputs[i].name,
                                  w->axis.name);
     }

@@ -21,7 +21,7 @@ static const char *spot_text(char text[640], const ls_walk *w, ls_value old)
 
 ls_status ls_walk_refuse(const ls_walk *w, const ls_node *n, const char *what)
 {
-    return ls_fail_field(LS_E_USAGE, LS_FIELD_TENSOR, "%s in %s %s (axis %s; %s:%d)", n->op->name,
+    return ls_fail_field(LS_E_USAGE, "tensor", "%s in %s %s (axis %s; %s:%d)", n->op->name,
                          n->scope->path[0] ? n->scope->path : "the root", what, w->axis.name,
                          n->file ? n->file : "?", n->line);
 }

@@ -9,9 +9,8 @@ ls_status ls_placed_node_of(ls_placed_node *p, const ls_graph *g, const ls_node 
         .op = n->op, .n_in = n->n_in, .in = p->in, .attrs = n->attrs, .at = n->at, .n_out = n->n_out
     };
     if (n->n_in > LS_PLACED_IN)
-        return ls_fail_field(LS_E_UNSUPPORTED, LS_FIELD_TENSOR,
-                             "%s in %s has %d operands, and %d can be placed", n->op->name, n->scope->path,
-                             n->n_in, LS_PLACED_IN);
+        return ls_fail_field(LS_E_UNSUPPORTED, "tensor", "%s in %s has %d operands, and %d can be placed",
+                             n->op->name, n->scope->path, n->n_in, LS_PLACED_IN);
     for (int k = 0; k < n->n_in; k++)
         p->in[k] = *ls_type_of(g, n->in[k]);
     for (int k = 0; k < n->n_out; k++)

@@ -77,16 +77,15 @@ static ls_status read_words(ls_policies *out, ls_arena *a, const ls_precision *p
     for (int used; sscanf(text, "%511s%n", word, &used) == 1; text += used) {
         ls_policy *read = &out->all[out->n++];
         if (p->param == LS_F64)
-            return ls_fail_field(LS_E_USAGE, LS_FIELD_MODULES,
+            return ls_fail_field(LS_E_USAGE, "modules",
                                  "%s has no effect with param f64, which computes everything in f64", word);
         char *kept = ls_arena_strdup(a, word);
         LS_TRY(ls_arena_status(a));
         if (!read_word(read, kept, p))
-            return ls_fail_field(LS_E_USAGE, LS_FIELD_MODULES, "'%s': " FORM, word);
+            return ls_fail_field(LS_E_USAGE, "modules", "'%s': " FORM, word);
         if (!has_effect(read, p))
-            return ls_fail_field(LS_E_USAGE, LS_FIELD_MODULES,
-                                 "%s changes nothing: the whole model computes in %s", word,
-                                 ls_dtype_name(p->param));
+            return ls_fail_field(LS_E_USAGE, "modules", "%s changes nothing: the whole model computes in %s",
+                                 word, ls_dtype_name(p->param));
     }
     return LS_OK;
 }
@@ -141,7 +140,7 @@ ls_status ls_policies_make(ls_policies *out, ls_arena *a, const ls_graph *g, con
         }
     for (int k = 1; k < out->n; k++)
         if (!found[k])
-            return ls_fail_field(LS_E_USAGE, LS_FIELD_MODULES,
+            return ls_fail_field(LS_E_USAGE, "modules",
                                  "%s: the model has no module that matches (lockstep inspect RECIPE shows "
                                  "its modules; classes of layers are those of PyTorch)",
                                  out->all[k].which);
@@ -292,7 +291,7 @@ void ls_casts_operands(ls_casts *c, ls_rewrite *r, const ls_node *n, ls_value *i
 ls_status ls_casts_status(const ls_casts *c)
 {
     const ls_node *n = c->refused;
-    return n ? ls_fail_field(LS_E_USAGE, LS_FIELD_CAST_FORWARD_INPUTS,
+    return n ? ls_fail_field(LS_E_USAGE, "cast_forward_inputs",
                              "false, and %s%s%s%s gets operands of several float types; say true, or let the "
                              "model cast them",
                              n->op->name, n->scope->path[0] ? " of module " : "", n->scope->path,

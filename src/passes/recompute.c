@@ -37,7 +37,7 @@ static ls_status check_words(const ls_graph *g, const char *words)
         for (int i = 0; i < g->n_nodes && !found; i++)
             found = block_of(g->nodes[i]->scope, word) >= 0;
         if (!found)
-            return ls_fail_field(LS_E_USAGE, LS_FIELD_RECOMPUTE,
+            return ls_fail_field(LS_E_USAGE, "recompute",
                                  "the model \"%s\" has no block that %s names; write class:NAME or "
                                  "pattern:GLOB (lockstep inspect RECIPE shows modules and classes)",
                                  g->name, word);

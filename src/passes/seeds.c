@@ -88,14 +88,14 @@ static ls_status useless_word(const ls_graph *g, const char *word)
     const char *near = ls_nearest_name(ls_arena_printf(&a, "%.*s", n - KIND, word + KIND), modules, found);
     ls_status s;
     if (taken)
-        s = ls_fail_field(LS_E_USAGE, LS_FIELD_TENSOR,
+        s = ls_fail_field(LS_E_USAGE, "tensor",
                           "%.*s: the words before it name every layer that it does; leave it out", n, word);
     else if (near)
-        s = ls_fail_field(LS_E_USAGE, LS_FIELD_TENSOR,
+        s = ls_fail_field(LS_E_USAGE, "tensor",
                           "%.*s: the model has no layer of that name; did you mean %.*s%s?", n, word, KIND,
                           word, near);
     else
-        s = ls_fail_field(LS_E_USAGE, LS_FIELD_TENSOR,
+        s = ls_fail_field(LS_E_USAGE, "tensor",
                           "%.*s: the model has no layer of that name (lockstep inspect RECIPE lists them)", n,
                           word);
     ls_arena_release(&a);
@@ -155,7 +155,7 @@ static ls_status dim_of(int *dim, const ls_graph *g, const ls_node *param, bool 
 static ls_status not_divided(const ls_node *n, int dim, int64_t parts, const ls_place_axis *axis)
 {
     const ls_source_attrs *a = n->attrs;
-    return ls_fail_field(LS_E_USAGE, LS_FIELD_MESH,
+    return ls_fail_field(LS_E_USAGE, "mesh",
                          "dimension %d of %s %s has %s%lld, which the %d ranks of axis %s do not divide", dim,
                          n->op == &ls_op_param   ? "parameter"
                          : n->op == &ls_op_state ? "state"
@@ -198,9 +198,8 @@ ls_status ls_seeds(ls_seed *out, const ls_graph *g, const ls_parallel *p, const 
             continue;
         LS_TRY(dim_of(&dim, g, g->nodes[i], *w == 'c'));
         if (dim < 0 && (*w == 'c' || a->type.ndim > 1))
-            return ls_fail_field(LS_E_USAGE, LS_FIELD_TENSOR,
-                                 "%.*s: what reads parameter %s cannot split it so", (int)strcspn(w, " "), w,
-                                 a->name);
+            return ls_fail_field(LS_E_USAGE, "tensor", "%.*s: what reads parameter %s cannot split it so",
+                                 (int)strcspn(w, " "), w, a->name);
         if (dim < 0)
             continue;
         const int64_t parts = ls_packed_parts(g, g->nodes[i]->out[0], dim), size = a->type.dims[dim] / parts;
@@ -212,7 +211,7 @@ ls_status ls_seeds(ls_seed *out, const ls_graph *g, const ls_parallel *p, const 
         n++;
     }
     return n ? LS_OK
-             : ls_fail_field(LS_E_USAGE, LS_FIELD_TENSOR,
+             : ls_fail_field(LS_E_USAGE, "tensor",
                              "%s: the model has no such layer to split over the %d ranks of axis "
                              "%s; give them to dp or shard",
                              p->tensor, axis->ranks, axis->name);

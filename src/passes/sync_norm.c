@@ -75,7 +75,7 @@ ls_status ls_pass_sync_batch_norm(ls_graph **gp, const ls_parallel *p, ls_units 
     for (int i = 0; i < g->n_nodes; i++)
         found += g->nodes[i]->op == &ls_op_batch_norm;
     if (!found)
-        return ls_fail_field(LS_E_USAGE, LS_FIELD_SYNC_BATCH_NORM,
+        return ls_fail_field(LS_E_USAGE, "sync_batch_norm",
                              "the model \"%s\" has no batch norm; leave it out", g->name);
     if (over.ranks == 1)
         return LS_OK;

@@ -43,55 +43,59 @@ const char *ls_recipe_where_either(const ls_recipe *r, const char *a, const char
     return ls_recipe_where(r, first ? a : b);
 }
 
-/* The key that sets this option of the lower layers. */
-static const char *key_of(ls_option f)
+const ls_option_key LS_OPTION_KEYS[] = {
+    { "mesh", "parallel.mesh" },
+    { "data", "parallel.data" },
+    { "units", "parallel.units" },
+    { "reshard_after_forward", "parallel.reshard_after_forward" },
+    { "gather", "parallel.gather" },
+    { "offload", "parallel.offload" },
+    { "device_memory", "device_memory" },
+    { "synchronize", "parallel.synchronize" },
+    { "reduce", "precision.reduce" },
+    { "sync_batch_norm", "parallel.sync_batch_norm" },
+    { "tensor", "parallel.tensor" },
+    { "sequence", "parallel.sequence" },
+    { "bucket_bytes", "parallel.bucket" },
+    { "device", "device" },
+    { "freeze", "train.freeze" },
+    { "groups", "optimizer.groups" },
+    { "recompute", "parallel.recompute" },
+    { "param", "precision.param" },
+    { "modules", "precision.modules" },
+    { "cast_forward_inputs", "precision.cast_forward_inputs" },
+    { "padding", "train.drop_last" },
+    { "metrics", "eval.metrics" },
+    { "global_batch", "train.global_batch" },
+    { "path", "data.path" },
+    { "tokenizer", "data.tokenizer" },
+    { "end_token", "data.end_token" },
+    { "seq_length", "data.seq_length" },
+    { "source", "data.source" },
+    { "target", "data.target" },
+    { "eval_fraction", "data.eval_fraction" },
+    { "image_size", "model.image_size" },
+    { "in_channels", "model.in_channels" },
+    { "classes", "model.classes" },
+    { "vocabulary", "model.vocab_size" },
+    { NULL, NULL },
+};
+
+static const char *key_of(const char *option)
 {
-    static const char *const KEY[LS_FIELD_COUNT] = {
-        [LS_FIELD_MESH] = "parallel.mesh",
-        [LS_FIELD_DATA] = "parallel.data",
-        [LS_FIELD_UNITS] = "parallel.units",
-        [LS_FIELD_RESHARD_AFTER_FORWARD] = "parallel.reshard_after_forward",
-        [LS_FIELD_GATHER] = "parallel.gather",
-        [LS_FIELD_OFFLOAD] = "parallel.offload",
-        [LS_FIELD_DEVICE_MEMORY] = "device_memory",
-        [LS_FIELD_SYNCHRONIZE] = "parallel.synchronize",
-        [LS_FIELD_REDUCE] = "precision.reduce",
-        [LS_FIELD_SYNC_BATCH_NORM] = "parallel.sync_batch_norm",
-        [LS_FIELD_TENSOR] = "parallel.tensor",
-        [LS_FIELD_SEQUENCE] = "parallel.sequence",
-        [LS_FIELD_BUCKET_BYTES] = "parallel.bucket",
-        [LS_FIELD_DEVICE] = "device",
-        [LS_FIELD_FREEZE] = "train.freeze",
-        [LS_FIELD_GROUPS] = "optimizer.groups",
-        [LS_FIELD_RECOMPUTE] = "parallel.recompute",
-        [LS_FIELD_PARAM] = "precision.param",
-        [LS_FIELD_MODULES] = "precision.modules",
-        [LS_FIELD_CAST_FORWARD_INPUTS] = "precision.cast_forward_inputs",
-        [LS_FIELD_PADDING] = "train.drop_last",
-        [LS_FIELD_METRICS] = "eval.metrics",
-        [LS_FIELD_GLOBAL_BATCH] = "train.global_batch",
-        [LS_FIELD_PATH] = "data.path",
-        [LS_FIELD_TOKENIZER] = "data.tokenizer",
-        [LS_FIELD_END_TOKEN] = "data.end_token",
-        [LS_FIELD_SEQ_LENGTH] = "data.seq_length",
-        [LS_FIELD_SOURCE] = "data.source",
-        [LS_FIELD_TARGET] = "data.target",
-        [LS_FIELD_EVAL_FRACTION] = "data.eval_fraction",
-        [LS_FIELD_IMAGE_SIZE] = "model.image_size",
-        [LS_FIELD_IN_CHANNELS] = "model.in_channels",
-        [LS_FIELD_CLASSES] = "model.classes",
-        [LS_FIELD_VOCABULARY] = "model.vocab_size",
-    };
-    LS_CHECK(KEY[f], "no key of a recipe fills the option %s", ls_field_name(f));
-    return KEY[f];
+    const ls_option_key *k = LS_OPTION_KEYS;
+    while (k->option && strcmp(k->option, option) != 0)
+        k++;
+    LS_CHECK(k->option, "no key of a recipe fills the option %s", option);
+    return k->key;
 }
 
 ls_status ls_recipe_blame(const ls_recipe *r, ls_status s)
 {
-    const ls_option f = ls_error_field();
-    if (s == LS_OK || f == LS_FIELD_NONE)
+    const char *option = ls_error_field();
+    if (s == LS_OK || !option)
         return s;
-    const char *rest = ls_error_message() + strlen(ls_field_name(f));
+    const char *rest = ls_error_message() + strlen(option);
     const bool wrong_value = s == LS_E_SHAPE || s == LS_E_UNSUPPORTED;
-    return ls_fail(wrong_value ? LS_E_USAGE : s, "%s%s", ls_recipe_where(r, key_of(f)), rest);
+    return ls_fail(wrong_value ? LS_E_USAGE : s, "%s%s", ls_recipe_where(r, key_of(option)), rest);
 }

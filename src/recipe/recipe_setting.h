@@ -44,6 +44,12 @@ const char *ls_recipe_where(const ls_recipe *r, const char *key);
 ls_status ls_recipe_check_names(const ls_recipe *r, const char *begin);
 const char *ls_recipe_where_either(const ls_recipe *r, const char *a, const char *b);
 
+/* The options of lower layers (ls_fail_field) and the keys that set them; ends with NULL. */
+typedef struct ls_option_key {
+    const char *option, *key;
+} ls_option_key;
+extern const ls_option_key LS_OPTION_KEYS[];
+
 /* Messages of lower layers begin with the name of an option ("gather: ...", base/field.h). This replaces the
  * name by the key and where it was set. Returns s, or LS_E_USAGE where s says that a value does not fit
  * (LS_E_SHAPE, LS_E_UNSUPPORTED): the recipe can be corrected. */

@@ -98,22 +98,22 @@ ls_status ls_trainer_trained(ls_trained *out, const char *words[LS_GROUPS_MOST],
                          .groups = words,
                          .matrices = o->optimizer.kind == LS_MUON };
     if (o->n_groups < 0 || o->n_groups > LS_GROUPS_MOST)
-        return ls_fail_field(LS_E_USAGE, LS_FIELD_GROUPS, "%d groups are out of range: 0 to %d are possible",
+        return ls_fail_field(LS_E_USAGE, "groups", "%d groups are out of range: 0 to %d are possible",
                              o->n_groups, LS_GROUPS_MOST);
     for (int k = 0; k < o->n_groups; k++) {
         const ls_optimizer_group *g = &o->groups[k];
         words[k] = g->match ? g->match : "";
         out->plain |= (uint64_t)g->adamw << k;
         if (g->adamw && !out->matrices)
-            return ls_fail_field(LS_E_USAGE, LS_FIELD_GROUPS, "group %d: adamw is for optimizer muon", k + 1);
+            return ls_fail_field(LS_E_USAGE, "groups", "group %d: adamw is for optimizer muon", k + 1);
         if (o->optimizer.kind == LS_ADAFACTOR && o->optimizer.relative_step && g->lr_factor != 1)
-            return ls_fail_field(LS_E_USAGE, LS_FIELD_GROUPS,
+            return ls_fail_field(LS_E_USAGE, "groups",
                                  "group %d: lr_factor %g has no effect with adafactor's relative_step, which "
                                  "sets the rate",
                                  k + 1, g->lr_factor);
         if (!(g->lr_factor >= 0 && g->lr_factor < INFINITY) || !(g->weight_decay < INFINITY))
             return ls_fail_field(
-                LS_E_USAGE, LS_FIELD_GROUPS,
+                LS_E_USAGE, "groups",
                 "group %d: lr_factor %g and weight_decay %g: both are numbers, the factor from 0 "
                 "on",
                 k + 1, g->lr_factor, g->weight_decay);
@@ -374,8 +374,7 @@ ls_status ls_compile_check_type(ls_dtype param, const ls_device *d)
 {
     if (param != LS_F64 || !strcmp(d->ops->name, "ref"))
         return LS_OK;
-    return ls_fail_field(LS_E_UNSUPPORTED, LS_FIELD_PARAM, "f64 runs on device ref only; this is %s",
-                         d->ops->name);
+    return ls_fail_field(LS_E_UNSUPPORTED, "param", "f64 runs on device ref only; this is %s", d->ops->name);
 }
 
 ls_status ls_compile(ls_compiled *c, ls_build_fn build, const void *config, const ls_trainer_opts *given,

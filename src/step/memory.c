@@ -144,7 +144,7 @@ static void name_largest(ls_str *out, ls_arena *arena, int n_plans, ls_plan *con
     }
 }
 
-static ls_status memory_refuse(const ls_compiled *c, const ls_step_memory *m, ls_option field, size_t have,
+static ls_status memory_refuse(const ls_compiled *c, const ls_step_memory *m, const char *option, size_t have,
                                const char *whose)
 {
     ls_plan *plans[LS_PROGRAMS];
@@ -165,7 +165,7 @@ static ls_status memory_refuse(const ls_compiled *c, const ls_step_memory *m, ls
     ls_status s = ls_str_status(&largest);
     if (s == LS_OK)
         s = ls_fail_field(
-            LS_E_UNSUPPORTED, field,
+            LS_E_UNSUPPORTED, option,
             "a step needs %s of the device's memory and may use %s%s; most is alive at step %d "
             "of %s (%s): the largest values there are %s%s; a smaller micro_batch, recompute or "
             "more ranks need less%s",
@@ -193,7 +193,7 @@ ls_status ls_compiled_fits(const ls_compiled *c)
     const ls_step_memory m = ls_compiled_memory(c);
     const size_t need = m.device + m.plans.node, cap = (size_t)c->parallel.device_memory;
     if (cap && need > cap)
-        return memory_refuse(c, &m, LS_FIELD_DEVICE_MEMORY, cap, "");
+        return memory_refuse(c, &m, "device_memory", cap, "");
     if (!m.apart || !c->device.here || !c->device.ops->queue->memory)
         return LS_OK;
     const size_t has = c->device.ops->queue->memory(&c->device),
@@ -206,5 +206,5 @@ ls_status ls_compiled_fits(const ls_compiled *c)
     else
         snprintf(whose, sizeof whose, ": device %s has %s, which the %zu ranks of a host share",
                  c->device.ops->name, ls_format_bytes(all, has), ranks);
-    return memory_refuse(c, &m, LS_FIELD_DEVICE, has / ranks, whose);
+    return memory_refuse(c, &m, "device", has / ranks, whose);
 }

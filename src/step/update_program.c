@@ -14,7 +14,7 @@ static ls_status whole_parameters(ls_update_unit *out, ls_arena *arena, const ls
         return LS_OK;
     if (u->sharding.offload)
         return ls_fail_field(
-            LS_E_UNSUPPORTED, LS_FIELD_OFFLOAD,
+            LS_E_UNSUPPORTED, "offload",
             "cpu: optimizer %s gathers whole parameters for its update, and they are in host "
             "memory; use adamw or lion, or no offload",
             name);
@@ -25,7 +25,7 @@ static ls_status whole_parameters(ls_update_unit *out, ls_arena *arena, const ls
         if (s->unit != i)
             continue;
         if (u->units[i].cut_by)
-            return ls_fail_field(LS_E_UNSUPPORTED, LS_FIELD_MESH,
+            return ls_fail_field(LS_E_UNSUPPORTED, "mesh",
                                  "optimizer %s needs whole matrices, and an axis of role tensor cuts %s; use "
                                  "adamw or lion, or no such axis%s",
                                  name, s->name,

@@ -1,5 +1,6 @@
 /* test_table.c - the table of keys: every key is set, printed and read back; the keys that rows list are in
  * the table, in its order; the page in docs is what the table says. */
+#include <glob.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,60 +27,60 @@ static void assert_same_recipe(const ls_recipe *a, const ls_recipe *b)
 /* A value of the key that is not its default and that the rest of a recipe can live with. */
 static const char *other_value(const ls_key *k, char buffer[64])
 {
-    static const char *const SPECIAL[][2] = { { "workers", "{min: 1, max: 4}" },
-                                              { "device", "ref" },
-                                              { "model.type", "mlp" },
-                                              { "model.patch_size", "14" },
-                                              { "model.heads", "4" },
-                                              { "model.image_size", "56" },
-                                              { "model.hidden_size", "64" },
-                                              { "data.type", "idx" },
-                                              { "train.micro_batch", "32" },
-                                              { "train.global_batch", "256" },
-                                              { "optimizer.type", "sgd" },
-                                              { "optimizer.nesterov", "true" },
-                                              { "schedule.type", "cosine" },
-                                              { "parallel.mesh", "{dp: auto, tp: 1}" },
-                                              { "parallel.units", "\"size:1e6\"" },
-                                              { "parallel.tensor", "colwise:fc1 rowwise:fc2" },
-                                              { "model.init", WEIGHTS },
-                                              { "parallel.reshard_after_forward", "false" },
-                                              { "parallel.recompute", "\"class:EncoderBlock\"" },
-                                              { "parallel.gather", "copy" },
-                                              { "precision.output", "bf16" },
-                                              { "precision.param", "bf16" },
-                                              { "precision.reduce", "f16" },
-                                              { "precision.modules", "class:LayerNorm=bf16" },
-                                              { "precision.scaler.growth", "4" },
-                                              { "precision.scaler.backoff", "0.125" },
-                                              { "checkpoint.best.metric", "eval_accuracy" },
-                                              { "checkpoint.best.mode", "max" },
-                                              { "checkpoint.export", "\"full model/m.pt\"" },
-                                              { "schedule.min_lr", "1e-5" },
-                                              { "optimizer.decay_rate", "-0.5" },
-                                              { "optimizer.betas", "[0.5, 0.75]" },
-                                              { "optimizer.groups",
-                                                "[{match: \"pattern:*bias\", lr_factor: 0.5}]" },
-                                              { "model.rename", "[{from: \"a.*\", to: b}]" },
-                                              { "model.hidden", "[3, 5]" },
-                                              { "model.head_dim", "32" },
-                                              { "model.config", "{\"a\":{\"b\":[1,0.5,\"x\"]}}" },
-                                              { "data.config", "{\"a\":true}" },
-                                              { "data.size", "28" },
-                                              { "data.augment.crop_scale", "[0.25, 0.5]" },
-                                              { "data.augment.crop_ratio", "[1, 2]" },
-                                              { "data.augment.erase_scale", "[0.1, 0.25]" },
-                                              { "data.augment.erase_ratio", "[0.5, 2]" },
-                                              { "data.resize", "40" },
-                                              { "model.position_buckets", "64" },
-                                              { "model.rope_theta", "500000" },
-                                              { "model.inputs", "{x: [8], t: []}" },
-                                              { "model.outputs", "{z: [2, 3], y: []}" },
-                                              { "loss",
-                                                "[{type: huber, of: y, delta: 0.5}, {type: mae, of: z, "
-                                                "target: u, mask: m, factor: 2}]" },
-                                              { "data.train", "{x: \"a b.npy\", y: c.npy}" },
-                                              { "data.eval", "{x: d.npy}" } };
+    static const char *const SPECIAL[][2] = {
+        { "workers", "{min: 1, max: 4}" },
+        { "device", "ref" },
+        { "model.type", "mlp" },
+        { "model.patch_size", "14" },
+        { "model.heads", "4" },
+        { "model.image_size", "56" },
+        { "model.hidden_size", "64" },
+        { "data.type", "idx" },
+        { "train.micro_batch", "32" },
+        { "train.global_batch", "256" },
+        { "optimizer.type", "sgd" },
+        { "optimizer.nesterov", "true" },
+        { "schedule.type", "cosine" },
+        { "parallel.mesh", "{dp: auto, tp: 1}" },
+        { "parallel.units", "\"size:1e6\"" },
+        { "parallel.tensor", "colwise:fc1 rowwise:fc2" },
+        { "model.init", WEIGHTS },
+        { "parallel.reshard_after_forward", "false" },
+        { "parallel.recompute", "\"class:EncoderBlock\"" },
+        { "parallel.gather", "copy" },
+        { "precision.output", "bf16" },
+        { "precision.param", "bf16" },
+        { "precision.reduce", "f16" },
+        { "precision.modules", "class:LayerNorm=bf16" },
+        { "precision.scaler.growth", "4" },
+        { "precision.scaler.backoff", "0.125" },
+        { "checkpoint.best.metric", "eval_accuracy" },
+        { "checkpoint.best.mode", "max" },
+        { "checkpoint.export", "\"full model/m.pt\"" },
+        { "schedule.min_lr", "1e-5" },
+        { "optimizer.decay_rate", "-0.5" },
+        { "optimizer.betas", "[0.5, 0.75]" },
+        { "optimizer.groups", "[{match: \"pattern:*bias\", lr_factor: 0.5}]" },
+        { "model.rename", "[{from: \"a.*\", to: b}]" },
+        { "model.hidden", "[3, 5]" },
+        { "model.head_dim", "32" },
+        { "model.config", "{\"a\":{\"b\":[1,0.5,\"x\"]}}" },
+        { "data.config", "{\"a\":true}" },
+        { "data.size", "28" },
+        { "data.augment.crop_scale", "[0.25, 0.5]" },
+        { "data.augment.crop_ratio", "[1, 2]" },
+        { "data.augment.erase_scale", "[0.1, 0.25]" },
+        { "data.augment.erase_ratio", "[0.5, 2]" },
+        { "data.resize", "40" },
+        { "model.position_buckets", "64" },
+        { "model.rope_theta", "500000" },
+        { "model.inputs", "{x: [8], t: []}" },
+        { "model.outputs", "{z: [2, 3], y: []}" },
+        { "loss", "[{type: huber, of: y, delta: 0.5}, {type: mae, of: z, "
+                  "target: u, mask: m, factor: 2}]" },
+        { "data.train", "{x: \"a b.npy\", y: c.npy}" },
+        { "data.eval", "{x: d.npy}" }
+    };
     for (size_t i = 0; i < sizeof SPECIAL / sizeof SPECIAL[0]; i++)
         if (!strcmp(SPECIAL[i][0], k->key))
             return SPECIAL[i][1];
@@ -335,21 +336,20 @@ static void rows_and_keys_agree(void **state)
     }
 }
 
-/* Every option that a layer below can refuse leads to a key, and its message begins with the place of that.
- */
+/* The message about an option begins with the place of its key. */
 static void options_lead_to_keys(void **state)
 {
     (void)state;
     ls_recipe *r;
     ASSERT_OK(load(&r, MINIMAL "parallel: {units: \"class:Block\"}\n", 0, NULL));
-    for (ls_option f = LS_FIELD_NONE + 1; f < LS_FIELD_COUNT; f++) {
-        ls_fail_field(LS_E_SHAPE, f, "cannot be");
+    for (const ls_option_key *k = LS_OPTION_KEYS; k->option; k++) {
+        ls_fail_field(LS_E_SHAPE, k->option, "cannot be");
         assert_int_equal(ls_recipe_blame(r, LS_E_USAGE), LS_E_USAGE);
         assert_memory_equal(ls_error_message(), "here.yaml", 9);
         const char *rest = strstr(ls_error_message(), ": cannot be");
         assert_non_null(rest);
         assert_string_equal(rest, ": cannot be");
-        if (f == LS_FIELD_UNITS)
+        if (!strcmp(k->option, "units"))
             assert_string_equal(ls_error_message(), "here.yaml:3: parallel.units: cannot be");
     }
     ls_fail(LS_E_USAGE, "units: of something else");
@@ -359,12 +359,66 @@ static void options_lead_to_keys(void **state)
     ls_recipe_destroy(&r);
 }
 
+/* Finds the options that a call names: the literals of its argument number `argument`, from 0. */
+static void note_options(const char *path, const char *call, int argument, bool *named)
+{
+    int depth = 0, commas = 0;
+    for (const char *c = strchr(call, '(') + 1; commas <= argument; c++) {
+        assert_true(*c);
+        depth += *c == '(' ? 1 : *c == ')' ? -1 : 0;
+        commas += *c == ',' && depth == 0;
+        if (*c != '"' || commas != argument)
+            continue;
+        const char *end = strchr(c + 1, '"');
+        const ls_option_key *k = LS_OPTION_KEYS;
+        while (k->option &&
+               (strlen(k->option) != (size_t)(end - c - 1) || memcmp(k->option, c + 1, strlen(k->option))))
+            k++;
+        if (!k->option)
+            fail_msg("%s: no key fills the option %.*s: it has no row in LS_OPTION_KEYS", path,
+                     (int)(end - c - 1), c + 1);
+        named[k - LS_OPTION_KEYS] = true;
+        c = end;
+    }
+}
+
+/* Names of options are text: this finds one that is written wrongly, and a row that nothing uses. */
+static void the_sources_name_these_options(void **state)
+{
+    (void)state;
+    bool named[64] = { 0 };
+    glob_t files;
+    assert_int_equal(glob(LS_TEST_SOURCE_DIR "/src/*/*.c", 0, NULL, &files), 0);
+    for (size_t i = 0; i < files.gl_pathc; i++) {
+        if (strstr(files.gl_pathv[i], "/base/status.c")) /* the function itself */
+            continue;
+        char *text;
+        size_t size;
+        ASSERT_OK(ls_file_read(&text, &size, files.gl_pathv[i]));
+        /* (step/memory.c hands its option on) */
+        static const char *const CALLS[] = { [1] = "ls_fail_field(", [2] = "memory_refuse(" };
+        for (int k = 1; k <= 2; k++)
+            for (const char *c = strstr(text, CALLS[k]); c; c = strstr(c + 1, CALLS[k]))
+                note_options(files.gl_pathv[i], c, k, named);
+        free(text);
+    }
+    globfree(&files);
+    for (int k = 0; LS_OPTION_KEYS[k].option; k++)
+        if (!named[k])
+            fail_msg("no source file refuses the option %s, which has a row in LS_OPTION_KEYS",
+                     LS_OPTION_KEYS[k].option);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_have_words),       cmocka_unit_test(rows_and_keys_agree),
-        cmocka_unit_test(options_lead_to_keys),  cmocka_unit_test(every_key_is_set_printed_and_read_back),
-        cmocka_unit_test(the_table_is_in_order), cmocka_unit_test(the_reference_in_docs_is_current),
+        cmocka_unit_test(rows_have_words),
+        cmocka_unit_test(rows_and_keys_agree),
+        cmocka_unit_test(options_lead_to_keys),
+        cmocka_unit_test(the_sources_name_these_options),
+        cmocka_unit_test(every_key_is_set_printed_and_read_back),
+        cmocka_unit_test(the_table_is_in_order),
+        cmocka_unit_test(the_reference_in_docs_is_current),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
