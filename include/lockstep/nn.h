@@ -39,10 +39,10 @@ LS_API ls_linear_opts ls_linear_opts_default(void);
 LS_API ls_value ls_linear_with(ls_graph *g, const char *name, ls_value x, int64_t out,
                                const ls_linear_opts *o LS_OR_DEFAULTS);
 #ifdef __cplusplus
-#define ls_linear(g, ...) ls_linear_with(ls_at((g), __FILE__, __LINE__), __VA_ARGS__)
+#define ls_linear(g, ...) ls_linear_with(ls_at((g), LS_FILE, __LINE__), __VA_ARGS__)
 #else
-#define ls_linear(g, name, x, out, ...)                                                     \
-    LS_QUIETLY(ls_value, ls_linear_with(ls_at((g), __FILE__, __LINE__), (name), (x), (out), \
+#define ls_linear(g, name, x, out, ...)                                                    \
+    LS_QUIETLY(ls_value, ls_linear_with(ls_at((g), LS_FILE, __LINE__), (name), (x), (out), \
                                         &(ls_linear_opts){ LS_LINEAR_DEFAULTS, ##__VA_ARGS__ }))
 #endif
 
@@ -84,10 +84,10 @@ LS_API ls_conv2d_opts ls_conv2d_opts_default(void);
 LS_API ls_value ls_conv2d_with(ls_graph *g, const char *name, ls_value x, int64_t out, int64_t kernel,
                                const ls_conv2d_opts *o LS_OR_DEFAULTS);
 #ifdef __cplusplus
-#define ls_conv2d(g, ...) ls_conv2d_with(ls_at((g), __FILE__, __LINE__), __VA_ARGS__)
+#define ls_conv2d(g, ...) ls_conv2d_with(ls_at((g), LS_FILE, __LINE__), __VA_ARGS__)
 #else
-#define ls_conv2d(g, name, x, out, kernel, ...)                                                       \
-    LS_QUIETLY(ls_value, ls_conv2d_with(ls_at((g), __FILE__, __LINE__), (name), (x), (out), (kernel), \
+#define ls_conv2d(g, name, x, out, kernel, ...)                                                      \
+    LS_QUIETLY(ls_value, ls_conv2d_with(ls_at((g), LS_FILE, __LINE__), (name), (x), (out), (kernel), \
                                         &(ls_conv2d_opts){ LS_CONV2D_DEFAULTS, ##__VA_ARGS__ }))
 #endif
 
@@ -95,10 +95,10 @@ LS_API ls_value ls_conv2d_with(ls_graph *g, const char *name, ls_value x, int64_
 LS_API ls_value ls_conv1d_with(ls_graph *g, const char *name, ls_value x, int64_t out, int64_t kernel,
                                const ls_conv2d_opts *o LS_OR_DEFAULTS);
 #ifdef __cplusplus
-#define ls_conv1d(g, ...) ls_conv1d_with(ls_at((g), __FILE__, __LINE__), __VA_ARGS__)
+#define ls_conv1d(g, ...) ls_conv1d_with(ls_at((g), LS_FILE, __LINE__), __VA_ARGS__)
 #else
-#define ls_conv1d(g, name, x, out, kernel, ...)                                                       \
-    LS_QUIETLY(ls_value, ls_conv1d_with(ls_at((g), __FILE__, __LINE__), (name), (x), (out), (kernel), \
+#define ls_conv1d(g, name, x, out, kernel, ...)                                                      \
+    LS_QUIETLY(ls_value, ls_conv1d_with(ls_at((g), LS_FILE, __LINE__), (name), (x), (out), (kernel), \
                                         &(ls_conv2d_opts){ LS_CONV2D_DEFAULTS, ##__VA_ARGS__ }))
 #endif
 
@@ -106,10 +106,10 @@ LS_API ls_value ls_conv1d_with(ls_graph *g, const char *name, ls_value x, int64_
 LS_API ls_value ls_conv3d_with(ls_graph *g, const char *name, ls_value x, int64_t out, int64_t kernel,
                                const ls_conv2d_opts *o LS_OR_DEFAULTS);
 #ifdef __cplusplus
-#define ls_conv3d(g, ...) ls_conv3d_with(ls_at((g), __FILE__, __LINE__), __VA_ARGS__)
+#define ls_conv3d(g, ...) ls_conv3d_with(ls_at((g), LS_FILE, __LINE__), __VA_ARGS__)
 #else
-#define ls_conv3d(g, name, x, out, kernel, ...)                                                       \
-    LS_QUIETLY(ls_value, ls_conv3d_with(ls_at((g), __FILE__, __LINE__), (name), (x), (out), (kernel), \
+#define ls_conv3d(g, name, x, out, kernel, ...)                                                      \
+    LS_QUIETLY(ls_value, ls_conv3d_with(ls_at((g), LS_FILE, __LINE__), (name), (x), (out), (kernel), \
                                         &(ls_conv2d_opts){ LS_CONV2D_DEFAULTS, ##__VA_ARGS__ }))
 #endif
 
@@ -119,11 +119,11 @@ LS_API ls_value ls_conv3d_with(ls_graph *g, const char *name, ls_value x, int64_
 LS_API ls_value ls_conv_transpose2d_with(ls_graph *g, const char *name, ls_value x, int64_t out,
                                          int64_t kernel, const ls_conv2d_opts *o LS_OR_DEFAULTS);
 #ifdef __cplusplus
-#define ls_conv_transpose2d(g, ...) ls_conv_transpose2d_with(ls_at((g), __FILE__, __LINE__), __VA_ARGS__)
+#define ls_conv_transpose2d(g, ...) ls_conv_transpose2d_with(ls_at((g), LS_FILE, __LINE__), __VA_ARGS__)
 #else
-#define ls_conv_transpose2d(g, name, x, out, kernel, ...)                                             \
-    LS_QUIETLY(ls_value,                                                                              \
-               ls_conv_transpose2d_with(ls_at((g), __FILE__, __LINE__), (name), (x), (out), (kernel), \
+#define ls_conv_transpose2d(g, name, x, out, kernel, ...)                                            \
+    LS_QUIETLY(ls_value,                                                                             \
+               ls_conv_transpose2d_with(ls_at((g), LS_FILE, __LINE__), (name), (x), (out), (kernel), \
                                         &(ls_conv2d_opts){ LS_CONV2D_DEFAULTS, ##__VA_ARGS__ }))
 #endif
 
@@ -131,11 +131,11 @@ LS_API ls_value ls_conv_transpose2d_with(ls_graph *g, const char *name, ls_value
 LS_API ls_value ls_conv_transpose1d_with(ls_graph *g, const char *name, ls_value x, int64_t out,
                                          int64_t kernel, const ls_conv2d_opts *o LS_OR_DEFAULTS);
 #ifdef __cplusplus
-#define ls_conv_transpose1d(g, ...) ls_conv_transpose1d_with(ls_at((g), __FILE__, __LINE__), __VA_ARGS__)
+#define ls_conv_transpose1d(g, ...) ls_conv_transpose1d_with(ls_at((g), LS_FILE, __LINE__), __VA_ARGS__)
 #else
-#define ls_conv_transpose1d(g, name, x, out, kernel, ...)                                             \
-    LS_QUIETLY(ls_value,                                                                              \
-               ls_conv_transpose1d_with(ls_at((g), __FILE__, __LINE__), (name), (x), (out), (kernel), \
+#define ls_conv_transpose1d(g, name, x, out, kernel, ...)                                            \
+    LS_QUIETLY(ls_value,                                                                             \
+               ls_conv_transpose1d_with(ls_at((g), LS_FILE, __LINE__), (name), (x), (out), (kernel), \
                                         &(ls_conv2d_opts){ LS_CONV2D_DEFAULTS, ##__VA_ARGS__ }))
 #endif
 
@@ -143,11 +143,11 @@ LS_API ls_value ls_conv_transpose1d_with(ls_graph *g, const char *name, ls_value
 LS_API ls_value ls_conv_transpose3d_with(ls_graph *g, const char *name, ls_value x, int64_t out,
                                          int64_t kernel, const ls_conv2d_opts *o LS_OR_DEFAULTS);
 #ifdef __cplusplus
-#define ls_conv_transpose3d(g, ...) ls_conv_transpose3d_with(ls_at((g), __FILE__, __LINE__), __VA_ARGS__)
+#define ls_conv_transpose3d(g, ...) ls_conv_transpose3d_with(ls_at((g), LS_FILE, __LINE__), __VA_ARGS__)
 #else
-#define ls_conv_transpose3d(g, name, x, out, kernel, ...)                                             \
-    LS_QUIETLY(ls_value,                                                                              \
-               ls_conv_transpose3d_with(ls_at((g), __FILE__, __LINE__), (name), (x), (out), (kernel), \
+#define ls_conv_transpose3d(g, name, x, out, kernel, ...)                                            \
+    LS_QUIETLY(ls_value,                                                                             \
+               ls_conv_transpose3d_with(ls_at((g), LS_FILE, __LINE__), (name), (x), (out), (kernel), \
                                         &(ls_conv2d_opts){ LS_CONV2D_DEFAULTS, ##__VA_ARGS__ }))
 #endif
 
@@ -163,10 +163,10 @@ LS_API ls_batch_norm_opts ls_batch_norm_opts_default(void);
 LS_API ls_value ls_batch_norm_with(ls_graph *g, const char *name, ls_value x,
                                    const ls_batch_norm_opts *o LS_OR_DEFAULTS);
 #ifdef __cplusplus
-#define ls_batch_norm(g, ...) ls_batch_norm_with(ls_at((g), __FILE__, __LINE__), __VA_ARGS__)
+#define ls_batch_norm(g, ...) ls_batch_norm_with(ls_at((g), LS_FILE, __LINE__), __VA_ARGS__)
 #else
-#define ls_batch_norm(g, name, x, ...)                                                   \
-    LS_QUIETLY(ls_value, ls_batch_norm_with(ls_at((g), __FILE__, __LINE__), (name), (x), \
+#define ls_batch_norm(g, name, x, ...)                                                  \
+    LS_QUIETLY(ls_value, ls_batch_norm_with(ls_at((g), LS_FILE, __LINE__), (name), (x), \
                                             &(ls_batch_norm_opts){ LS_BATCH_NORM_DEFAULTS, ##__VA_ARGS__ }))
 #endif
 
@@ -194,14 +194,14 @@ LS_API ls_recurrent ls_lstm_with(ls_graph *g, const char *name, ls_value x, int6
 LS_API ls_recurrent ls_gru_with(ls_graph *g, const char *name, ls_value x, int64_t hidden,
                                 const ls_recurrent_opts *o LS_OR_DEFAULTS);
 #ifdef __cplusplus
-#define ls_lstm(g, ...) ls_lstm_with(ls_at((g), __FILE__, __LINE__), __VA_ARGS__)
-#define ls_gru(g, ...) ls_gru_with(ls_at((g), __FILE__, __LINE__), __VA_ARGS__)
+#define ls_lstm(g, ...) ls_lstm_with(ls_at((g), LS_FILE, __LINE__), __VA_ARGS__)
+#define ls_gru(g, ...) ls_gru_with(ls_at((g), LS_FILE, __LINE__), __VA_ARGS__)
 #else
 #define ls_lstm(g, name, x, hidden, ...)                                                        \
-    LS_QUIETLY(ls_recurrent, ls_lstm_with(ls_at((g), __FILE__, __LINE__), (name), (x), (hidden), \
+    LS_QUIETLY(ls_recurrent, ls_lstm_with(ls_at((g), LS_FILE, __LINE__), (name), (x), (hidden), \
                                           &(ls_recurrent_opts){ LS_RECURRENT_DEFAULTS, ##__VA_ARGS__ }))
-#define ls_gru(g, name, x, hidden, ...)                                                         \
-    LS_QUIETLY(ls_recurrent, ls_gru_with(ls_at((g), __FILE__, __LINE__), (name), (x), (hidden), \
+#define ls_gru(g, name, x, hidden, ...)                                                        \
+    LS_QUIETLY(ls_recurrent, ls_gru_with(ls_at((g), LS_FILE, __LINE__), (name), (x), (hidden), \
                                          &(ls_recurrent_opts){ LS_RECURRENT_DEFAULTS, ##__VA_ARGS__ }))
 #endif
 
@@ -271,14 +271,14 @@ LS_API ls_init ls_init_fan_in(int64_t fan_in);
 LS_API ls_init ls_init_kaiming_normal(int64_t fan);
 
 #ifndef LS_NO_CALL_SITES
-#define ls_measure_against(g, ...) (ls_measure_against)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
-#define ls_loss_rows(g, ...) (ls_loss_rows)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
-#define ls_scale(g, ...) (ls_scale)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
-#define ls_unscale(g, ...) (ls_unscale)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
-#define ls_group_norm(g, ...) (ls_group_norm)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
-#define ls_instance_norm(g, ...) (ls_instance_norm)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
-#define ls_dropout(g, ...) (ls_dropout)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
-#define ls_attention_dropout(g, ...) (ls_attention_dropout)(ls_at(g, __FILE__, __LINE__), __VA_ARGS__)
+#define ls_measure_against(g, ...) (ls_measure_against)(ls_at(g, LS_FILE, __LINE__), __VA_ARGS__)
+#define ls_loss_rows(g, ...) (ls_loss_rows)(ls_at(g, LS_FILE, __LINE__), __VA_ARGS__)
+#define ls_scale(g, ...) (ls_scale)(ls_at(g, LS_FILE, __LINE__), __VA_ARGS__)
+#define ls_unscale(g, ...) (ls_unscale)(ls_at(g, LS_FILE, __LINE__), __VA_ARGS__)
+#define ls_group_norm(g, ...) (ls_group_norm)(ls_at(g, LS_FILE, __LINE__), __VA_ARGS__)
+#define ls_instance_norm(g, ...) (ls_instance_norm)(ls_at(g, LS_FILE, __LINE__), __VA_ARGS__)
+#define ls_dropout(g, ...) (ls_dropout)(ls_at(g, LS_FILE, __LINE__), __VA_ARGS__)
+#define ls_attention_dropout(g, ...) (ls_attention_dropout)(ls_at(g, LS_FILE, __LINE__), __VA_ARGS__)
 #endif
 
 #ifdef __cplusplus

@@ -100,14 +100,13 @@ static int64_t bad_count(const ls_tensor *t)
 static ls_status blame(const ls_program *g, int step, const ls_node *n, const char *what, const ls_tensor *t,
                        int64_t i)
 {
-    char type[128];
+    char type[128], site[LS_SITE_SIZE];
     return ls_fail(LS_E_NUMERIC,
                    "%s: %s %s, has %lld of %lld elements NaN or infinite, the first is element %lld (step %d "
-                   "of %d of \"%s\", "
-                   "%s:%d)",
+                   "of %d of \"%s\")%s",
                    n->scope->path[0] ? n->scope->path : "(top level)", what, ls_type_text(type, &t->type),
                    (long long)bad_count(t), (long long)ls_type_count(&t->type), (long long)i, step,
-                   g->plan->n_steps, g->plan->graph->name, n->file ? n->file : "?", n->line);
+                   g->plan->n_steps, g->plan->graph->name, ls_site_after(site, n->file, n->line));
 }
 
 /* A value where the host can look at it: itself, or a copy of it in *room, which the caller frees. */

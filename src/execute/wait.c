@@ -9,9 +9,10 @@ static ls_status blame_task(const ls_session *s, ls_status status, int64_t numbe
     if (!g || (g->plan->steps[k].part != LS_PART_RUN && status != LS_E_DEVICE))
         return status;
     const ls_node *n = g->plan->graph->nodes[g->plan->steps[k].node];
-    return ls_fail(status, "device %s: program \"%s\", step %d of %d, %s of %s (%s:%d): %s",
+    char site[LS_SITE_SIZE];
+    return ls_fail(status, "device %s: program \"%s\", step %d of %d, %s of %s%s: %s",
                    g->plan->device.ops->name, g->plan->graph->name, k, g->plan->n_steps, n->op->name,
-                   n->scope->path[0] ? n->scope->path : "(top level)", n->file ? n->file : "?", n->line,
+                   n->scope->path[0] ? n->scope->path : "(top level)", ls_site_after(site, n->file, n->line),
                    ls_error_message());
 }
 

@@ -90,6 +90,30 @@ ls_graph *ls_at(ls_graph *g, const char *file, int line)
     return g;
 }
 
+/* Whether the call is the user's own. Models of this library have their scope in messages; the file of ours
+ * that wrote it would not help. */
+static bool site_shown(const char *file)
+{
+    static const char ours[] = "lockstep:"; /* CMakeLists.txt: LS_FILE */
+    return file && strncmp(file, ours, sizeof ours - 1) != 0;
+}
+
+const char *ls_site_before(char out[LS_SITE_SIZE], const char *file, int line)
+{
+    *out = 0;
+    if (site_shown(file))
+        snprintf(out, LS_SITE_SIZE, "%s:%d: ", file, line);
+    return out;
+}
+
+const char *ls_site_after(char out[LS_SITE_SIZE], const char *file, int line)
+{
+    *out = 0;
+    if (site_shown(file))
+        snprintf(out, LS_SITE_SIZE, " (%s:%d)", file, line);
+    return out;
+}
+
 void ls_graph_error(ls_graph *g, ls_status code, const char *format, ...)
 {
     if (!ls_graph_room(g))
@@ -100,7 +124,8 @@ void ls_graph_error(ls_graph *g, ls_status code, const char *format, ...)
     ls_vsnprintf(text, sizeof text, format, ap);
     va_end(ap);
     g->status = code;
-    g->message = ls_sys_text("%s:%d: %s%s%s", g->file ? g->file : "(no call site)", g->line, text,
+    char site[LS_SITE_SIZE];
+    g->message = ls_sys_text("%s%s%s%s", ls_site_before(site, g->file, g->line), text,
                              g->scope->path[0] ? " in " : "", g->scope->path);
 }
 

@@ -61,7 +61,7 @@ typedef struct ls_output_entry {
  * do not know it, passes/objective.c makes operations of it before the first one. */
 typedef struct ls_declared {
     const char *name, *field; /* field: NULL: none */
-    ls_value rows, targets; /* targets: what a metric of a kind needs beside its rows */
+    ls_value rows, targets;   /* targets: what a metric of a kind needs beside its rows */
     double factor;
     ls_weigh weigh;
     ls_how how;
@@ -103,6 +103,12 @@ struct ls_graph {
     int line; /* call site of the current builder call */
     int site_depth;
 };
+
+/* The call site in a message: "FILE:LINE: " before it, " (FILE:LINE)" behind it. Nothing if the builder is
+ * one of this library's. */
+enum { LS_SITE_SIZE = 512 };
+const char *ls_site_before(char out[LS_SITE_SIZE], const char *file, int line);
+const char *ls_site_after(char out[LS_SITE_SIZE], const char *file, int line);
 
 static inline const ls_val *ls_val_of(const ls_graph *g, ls_value v) { return &g->vals[v.id]; }
 static inline const ls_type *ls_type_of(const ls_graph *g, ls_value v) { return &g->vals[v.id].type; }

@@ -106,13 +106,14 @@ static ls_status visit(const ls_graph *g, const ls_node *n, spread *of, int64_t 
 static ls_status mixing_refuse(const ls_graph *g, int node, const char *what, const char *name)
 {
     const ls_node *n = g->nodes[node];
+    char site[LS_SITE_SIZE];
     return ls_fail_field(
         LS_E_USAGE, "padding",
-        "%s:%d: %s%s%s computes over the samples of a micro-batch, so the padding of an "
+        "%s%s%s%s computes over the samples of a micro-batch, so the padding of an "
         "incomplete batch would change %s%s%s%s; leave an incomplete batch out (drop_last: true), or "
         "evaluate in micro-batches that divide the samples",
-        n->file ? n->file : "", n->line, n->op->name, n->scope->path[0] ? " in " : "", n->scope->path, what,
-        *name ? "\"" : "", name, *name ? "\"" : "");
+        ls_site_before(site, n->file, n->line), n->op->name, n->scope->path[0] ? " in " : "", n->scope->path,
+        what, *name ? "\"" : "", name, *name ? "\"" : "");
 }
 
 /* Rows of a loss or a metric: [batch, ..] or [batch * n, ..], which row_sum counts up to the first padding.
@@ -120,14 +121,15 @@ static ls_status mixing_refuse(const ls_graph *g, int node, const char *what, co
 static ls_status check_rows(const ls_graph *g, const ls_declared *d, ls_value rows, const spread *s,
                             int64_t batch)
 {
+    char site[LS_SITE_SIZE];
     const char *what = d->loss ? "the loss " : "the metric ";
     if (s->kind == MIXED)
         return mixing_refuse(g, s->node, what, d->name);
     if (s->kind == BY_SAMPLE && (s->dim || s->each * batch != ls_type_of(g, rows)->dims[0]))
         return ls_fail_field(LS_E_USAGE, "padding",
-                             "%s:%d: the rows of %s\"%s\" are not in the order of the samples, so padding "
+                             "%sthe rows of %s\"%s\" are not in the order of the samples, so padding "
                              "cannot be told from them; make them [batch, ..] (ls_permute)",
-                             d->file ? d->file : "", d->line, what, d->name);
+                             ls_site_before(site, d->file, d->line), what, d->name);
     return LS_OK;
 }
 

@@ -21,9 +21,10 @@ static const char *spot_text(char text[640], const ls_walk *w, ls_value old)
 
 ls_status ls_walk_refuse(const ls_walk *w, const ls_node *n, const char *what)
 {
-    return ls_fail_field(LS_E_USAGE, "tensor", "%s in %s %s (axis %s; %s:%d)", n->op->name,
+    char site[LS_SITE_SIZE];
+    return ls_fail_field(LS_E_USAGE, "tensor", "%s in %s %s (axis %s)%s", n->op->name,
                          n->scope->path[0] ? n->scope->path : "the root", what, w->axis.name,
-                         n->file ? n->file : "?", n->line);
+                         ls_site_after(site, n->file, n->line));
 }
 
 ls_status ls_walk_cannot_take(const ls_walk *w, const ls_node *n, int k)

@@ -50,14 +50,16 @@ static ls_status check_values(const ls_graph *g, double ranks)
 {
     for (int i = 0; i < g->n_nodes; i++) {
         const ls_node *n = g->nodes[i];
+        char site[LS_SITE_SIZE];
         if (n->op != &ls_op_batch_norm)
             continue;
         const ls_type x = ls_value_type(g, n->in[0]);
         if (ranks * (double)ls_type_count(&x) / (double)x.dims[1] <= 1)
             return ls_fail(LS_E_SHAPE,
-                           "%s:%d: batch_norm in %s: one value per channel has no variance; a larger "
+                           "%sbatch_norm in %s: one value per channel has no variance; a larger "
                            "micro-batch has, and so has sync_batch_norm over several ranks",
-                           n->file ? n->file : "", n->line, *n->scope->path ? n->scope->path : g->name);
+                           ls_site_before(site, n->file, n->line),
+                           *n->scope->path ? n->scope->path : g->name);
     }
     return LS_OK;
 }

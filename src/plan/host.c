@@ -31,14 +31,13 @@ static ls_status check_step(const ls_plan *p, const ls_step *s)
     for (int j = 0; j < n->n_in + n->n_out && s->transfer < 0; j++) {
         const ls_value v = j < n->n_in ? n->in[j] : n->out[j - n->n_in];
         const ls_alloc *a = ls_present(v) ? &p->allocs[p->locations[v.id].alloc] : NULL;
-        char bytes[32];
+        char bytes[32], site[LS_SITE_SIZE];
         if (a && a->host && a->bytes > LS_NUMBER_BYTES)
-            return ls_fail(
-                LS_E_UNSUPPORTED,
-                "%s:%d: %s of program %s uses \"%s\" (%s), which offload: cpu keeps in host memory, "
-                "and the memory of device %s is its own; say offload: none",
-                n->file ? n->file : "(no call site)", n->line, n->op->name, p->graph->name, a->name,
-                ls_format_bytes(bytes, a->bytes), p->device.ops->name);
+            return ls_fail(LS_E_UNSUPPORTED,
+                           "%s%s of program %s uses \"%s\" (%s), which offload: cpu keeps in host memory, "
+                           "and the memory of device %s is its own; say offload: none",
+                           ls_site_before(site, n->file, n->line), n->op->name, p->graph->name, a->name,
+                           ls_format_bytes(bytes, a->bytes), p->device.ops->name);
     }
     return LS_OK;
 }

@@ -71,7 +71,8 @@ static ls_status lower_refuse(const ls_graph *g, const ls_node *n, const char *f
     char why[512];
     ls_vsnprintf(why, sizeof why, format, ap);
     va_end(ap);
-    ls_str_printf(&s, "%s:%d: ", n->file ? n->file : "(no call site)", n->line);
+    char site[LS_SITE_SIZE];
+    ls_str_add(&s, ls_site_before(site, n->file, n->line));
     ls_node_text(&s, g, n);
     if (n->scope->path[0])
         ls_str_printf(&s, " in %s", n->scope->path);
@@ -128,13 +129,14 @@ static ls_status check_fresh(const lowering *l, const ls_node *reader, ls_value 
 {
     const ls_home *h = &l->p->home[v.id];
     const int64_t begin = h->offset, end = begin + extent_bytes(l, v);
+    char site[LS_SITE_SIZE];
     for (const write_record *w = l->writes[h->base]; w; w = w->next)
         if (w->born > l->born[v.id] && w->begin < end && begin < w->end)
             return lower_refuse(
                 l->p->old, reader,
-                "it reads a value that %s (%s:%d) has updated in place before; read the updated value, or "
+                "it reads a value that %s%s has updated in place before; read the updated value, or "
                 "read it earlier",
-                w->by->op->name, w->by->file ? w->by->file : "?", w->by->line);
+                w->by->op->name, ls_site_after(site, w->by->file, w->by->line));
     return LS_OK;
 }
 

@@ -65,7 +65,7 @@ LOCKSTEP_SHIM=launch=5 train 1 --set run.name=fault; has "CUDA_ERROR_ILLEGAL_ADD
 # (a later call hears of it, if the host is late)
 LOCKSTEP_CUDA_GRAPHS=0 LOCKSTEP_SHIM=launch=2,delay=0us train 1 --set run.name=late; has "device cuda: work on the GPU failed (LOCKSTEP_CUDA_WAIT=1" "CUDA_ERROR_ILLEGAL_ADDRESS"
 LOCKSTEP_CUDA_WAIT=1 LOCKSTEP_SHIM=launch=3 train 1 --set run.name=named
-has "step 1 (epoch 0): device cuda: program \"micro\"" "linear of layers." "mlp_layers.c:" "kernel matmul (" "CUDA_ERROR_ILLEGAL_ADDRESS"
+has "step 1 (epoch 0): device cuda: program \"micro\"" "linear of layers." "kernel matmul (" "CUDA_ERROR_ILLEGAL_ADDRESS"
 
 # a run: its GPU, and memory of the device apart from that of the process
 LOCKSTEP_CUDA_WAIT=1 train 0 --set run.name=wait; has "cuda, Shim GPU 0, sm_80" " of the device and "

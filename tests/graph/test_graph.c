@@ -43,6 +43,23 @@ static void errors_are_sticky(void **state)
     ls_graph_destroy(&g);
 }
 
+/* A builder of this library has no file in a message: the scope says where it is (LS_FILE, CMakeLists.txt).
+ */
+static void our_own_sources_are_not_named(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *file, *before, *after;
+    } CASES[] = { { "model.c", "model.c:7: ", " (model.c:7)" },
+                  { "lockstep:src/models/vit.c", "", "" },
+                  { NULL, "", "" } };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        char site[LS_SITE_SIZE];
+        assert_string_equal(ls_site_before(site, CASES[i].file, 7), CASES[i].before);
+        assert_string_equal(ls_site_after(site, CASES[i].file, 7), CASES[i].after);
+    }
+}
+
 /* A request to stop ends building, and copying, also of a graph of a million nodes. */
 static void a_request_to_stop_is_heard(void **state)
 {
@@ -315,6 +332,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(errors_are_sticky),
+        cmocka_unit_test(our_own_sources_are_not_named),
         cmocka_unit_test(a_request_to_stop_is_heard),
         cmocka_unit_test(layers_report_the_models_line),
         cmocka_unit_test(wrong_use_is_refused),
