@@ -3,8 +3,8 @@
 #include "comm/axes.h"
 #include "compile.h"
 
-/* Optimizers that look at whole parameters get those of unit i. What cuts a parameter itself, and what keeps
- * units in host memory, they cannot follow. */
+/* Gives the parameters of unit i to an optimizer that works on whole parameters. Such an optimizer is refused
+ * where an axis shards a parameter of the unit, and where units are kept in host memory. */
 static ls_status whole_parameters(ls_update_unit *out, ls_arena *arena, const ls_compiled *c,
                                   const ls_optimizer *o, int i)
 {
@@ -24,12 +24,13 @@ static ls_status whole_parameters(ls_update_unit *out, ls_arena *arena, const ls
         const ls_slot *s = &u->slots[k];
         if (s->unit != i)
             continue;
-        if (u->units[i].cut_by)
-            return ls_fail_field(LS_E_UNSUPPORTED, "mesh",
-                                 "optimizer %s needs whole matrices, and an axis of role tensor cuts %s; use "
-                                 "adamw or lion, or no such axis%s",
-                                 name, s->name,
-                                 o->kind == LS_MUON ? ", or a group with adamw: true for what it cuts" : "");
+        if (u->units[i].sharded_by)
+            return ls_fail_field(
+                LS_E_UNSUPPORTED, "mesh",
+                "optimizer %s needs whole matrices, and an axis of role tensor shards %s; "
+                "use adamw or lion, or no such axis%s",
+                name, s->name,
+                o->kind == LS_MUON ? ", or a group with adamw: true for the parameters that it shards" : "");
         list[out->n_tensors++] = (ls_update_tensor){ s->name, s->type, s->offset };
     }
     out->tensors = list;

@@ -63,14 +63,14 @@ static void mark(int *seen, int *slice, int64_t room, const ls_local_shard *h)
     }
 }
 
-/* `split`, `whole`: copies that parameters have which an axis cuts, and which none does. */
+/* `split`, `whole`: the number of copies of a parameter that an axis shards, and of one that none shards. */
 static void expect(const ls_mesh *mesh, ls_data_parallel data, int split, int whole)
 {
     ls_parallel p = { LS_PARALLEL_DEFAULTS, .mesh = *mesh, .data = data, .units = "class:Block" };
     const int ranks = (int)ls_mesh_ranks(mesh);
     ls_units u[RANKS];
     ls_local_shard h[RANKS];
-    int cut = 0;
+    int sharded = 0;
     for (p.rank = 0; p.rank < ranks; p.rank++)
         lay_out(&u[p.rank], &p);
     int *slices = calloc((size_t)(ranks * u[0].slice), sizeof *slices);
@@ -78,11 +78,11 @@ static void expect(const ls_mesh *mesh, ls_data_parallel data, int split, int wh
     for (int i = 0; i < u->n_slots; i++) {
         const ls_slot *s = &u->slots[i];
         const int64_t count = ls_type_count(&s->whole);
-        const int copies = ls_cuts_axes(&s->cuts) ? split : whole;
+        const int copies = ls_sharded_axes(&s->sharded) ? split : whole;
         int64_t before = 0; /* units in front of its own, in a rank's memory */
         for (int k = 0; k < s->unit; k++)
             before += u->units[k].slice;
-        cut += copies == split && split != whole;
+        sharded += copies == split && split != whole;
         int *seen = calloc((size_t)(count * (copies + 1)), sizeof *seen), *counted = seen + count * copies;
         assert_non_null(seen);
         for (int r = 0; r < ranks; r++) {
@@ -109,7 +109,7 @@ static void expect(const ls_mesh *mesh, ls_data_parallel data, int split, int wh
         assert_int_equal(ls_slot_everywhere(u, i), copies == ranks);
         free(seen);
     }
-    assert_int_equal(cut > 0, ls_mesh_group_size(mesh, "tp") > 1);
+    assert_int_equal(sharded > 0, ls_mesh_group_size(mesh, "tp") > 1);
     free(slices);
     for (int r = 0; r < ranks; r++)
         ls_units_release(&u[r]);
