@@ -73,7 +73,7 @@ typedef struct ls_slot {
 } ls_slot;
 
 /* A unit: parameters whose gradients are reduced together, and that are gathered together if they are
- * sharded. They are one flat state, of which a rank holds slice number `position` of `shards` equal slices
+ * sharded. They are one flat state, of which a rank stores slice number `position` of `shards` equal slices
  * that begin at multiples of 64 bytes. Frozen parameters have units of their own, without gradients and
  * moments. */
 typedef struct ls_unit {

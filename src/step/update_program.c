@@ -83,7 +83,7 @@ ls_status ls_update_program(ls_graph **g, const ls_compiled *c, const ls_trainer
                                      .gradient_there = u->units[i].weights && c->gradients_in_weights,
                                      .weight_type = u->units[i].param,
                                      .group = u->units[i].group ? &o->groups[u->units[i].group - 1] : NULL };
-    for (int i = 0; units && i < u->n_slots; i++) /* all slots of a unit are held in the same way */
+    for (int i = 0; units && i < u->n_slots; i++) /* all slots of a unit are sharded in the same way */
         if (u->slots[i].unit < u->trained)
             units[u->slots[i].unit].copy = ls_slot_local_shard(u, &p->mesh, i, p->rank).model_copy > 0;
     ls_status status = ls_graph_status(*g);

@@ -1,5 +1,5 @@
-/* test_held.c - what each rank holds of a parameter: in any layout, all ranks of a mesh together hold every
- * element exactly once for each copy, and each rank knows what the others hold. */
+/* test_local_shard.c - local shards of parameters: in any layout, all ranks of a mesh together store every
+ * element exactly once for each copy, and each rank knows the local shards of the others. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,7 +50,7 @@ static bool same(const ls_local_shard *a, const ls_local_shard *b)
            a->copy == b->copy && a->copies == b->copies && a->model_copy == b->model_copy;
 }
 
-/* Elements of the whole parameter that rank r holds: one more in `seen`, once in its slice of the unit. */
+/* The elements of a local shard: one more in `seen`, once in the rank's slice of the unit. */
 static void mark(int *seen, int *slice, int64_t room, const ls_local_shard *h)
 {
     for (int64_t i = 0; i < h->count; i++) {
@@ -102,7 +102,7 @@ static void expect(const ls_mesh *mesh, ls_data_parallel data, int split, int wh
         }
         for (int64_t k = 0; k < count * copies; k++)
             if (seen[k] != 1)
-                fail_msg("%s, element %lld of copy %lld: %d ranks hold it", s->name, (long long)(k % count),
+                fail_msg("%s, element %lld of copy %lld: %d ranks store it", s->name, (long long)(k % count),
                          (long long)(k / count), seen[k]);
         for (int64_t k = 0; k < count; k++) /* once in each replica */
             assert_int_equal(counted[k], u->sharding.replicas);
