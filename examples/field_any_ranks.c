@@ -1,5 +1,5 @@
-/* field_any_ranks.c - a simulation's field, cut into blocks of rows with a ghost row on either side: saved by
- * any number of ranks, loaded by any other.
+/* field_any_ranks.c - a simulation's field, sharded into blocks of rows with a ghost row on either side:
+ * saved by any number of ranks, loaded by any other.
  *
  *     mpirun -n 4 ./field_any_ranks save step-100
  *     mpirun -n 3 ./field_any_ranks load step-100

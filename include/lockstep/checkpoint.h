@@ -1,5 +1,5 @@
-/* checkpoint.h - a program's own arrays, cut into blocks over the ranks: saved by all of them, each its
- * block, and loaded by any others.
+/* checkpoint.h - a program's own arrays, sharded into blocks over the ranks: each rank saves its block, and
+ * any number of ranks load the arrays again.
  *
  *     double rows[4 + 2][512]; -- 4 rows of a field of this rank's, between two that are its neighbours'
  *     const ls_type mine = LS_TYPE(LS_F64, 4, 512);

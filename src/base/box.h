@@ -1,5 +1,5 @@
 /* box.h - a block of a tensor: in each dimension, `size` elements of `whole` elements, from element `start`
- * on. Boxes describe the blocks of a tensor that ranks hold, the chunks of a file, and what a slice takes. */
+ * on. Boxes describe the local shards of ranks, the chunks of a file, and what a slice takes. */
 #pragma once
 #include "lockstep/types.h"
 

@@ -1,6 +1,6 @@
 /* dcp.h - the directories that PyTorch's distributed checkpoint (DCP) writes. `.metadata` is a pickle. It
- * says how each tensor is cut into chunks, and where each chunk is: a whole archive of torch.save, `length`
- * bytes from `offset` on of a file in the same directory. Private to src/ckpt. */
+ * says how each tensor is sharded into chunks, and where each chunk is: a whole archive of torch.save,
+ * `length` bytes from `offset` on of a file in the same directory. Private to src/ckpt. */
 #pragma once
 #include "base/arena.h"
 #include "base/file.h"

@@ -1,7 +1,8 @@
 /* hf_shards.h - a folder that PyTorch's HuggingFaceStorageWriter filled with save_distributed=True: files
- * shard-RANK-model-FILE-of-FILES.safetensors, numbers from 1 on. Each has what one rank held of the tensors.
- * Its __metadata__ has in DCP_SHARDING_INFO, for each tensor, the first element of that block in every
- * dimension: {"NAME": {"saved_offsets": [3, 0]}}. No file has the shape of the whole. Private to src/ckpt. */
+ * shard-RANK-model-FILE-of-FILES.safetensors, numbers from 1 on. Each has one rank's local shards of the
+ * tensors. Its __metadata__ has in DCP_SHARDING_INFO, for each tensor, the first element of that block in
+ * every dimension: {"NAME": {"saved_offsets": [3, 0]}}. No file has the shape of the whole. Private to
+ * src/ckpt. */
 #pragma once
 #include "base/arena.h"
 #include "base/json.h"

@@ -242,8 +242,8 @@ const ls_verb LS_VERBS[] = {
       "Prints the step as a rank runs it: every kernel call with its shapes, memory and cost, and every\n"
       "collective with its unit, its bytes and the kernels that it overlaps. Repeated blocks are shown\n"
       "once. With tensor parallelism each value has its placement over the ranks: Shard(d), Partial,\n"
-      "Replicate or Invariant. --param follows one parameter from storage to update and prints which rank\n"
-      "holds which part of it. --html draws the step over time: forward, backward and update, the\n"
+      "Replicate or Invariant. --param follows one parameter from storage to update and prints each\n"
+      "rank's local shard of it. --html draws the step over time: forward, backward and update, the\n"
       "collectives above the kernels that they overlap, and memory by category.",
       "lockstep explain vit-fashion-mnist --workers 4 --rank 1\n"
       "lockstep explain vit-fashion-mnist --workers 4 --html step.html   # a page for the browser\n"
@@ -301,7 +301,7 @@ const ls_verb LS_VERBS[] = {
     { "inspect", "PATH", 1, 1, true, "show what is in a checkpoint, weight file, run or recipe",
       "Prints the tensors of a checkpoint, a weight file or a run with their types and shapes, and the\n"
       "module tree with the numbers of parameters. It executes nothing in PyTorch's files. Of a recipe it\n"
-      "builds the model; with --workers it prints which rank holds which part of each tensor.",
+      "builds the model; with --workers it prints each rank's local shard of each tensor.",
       "lockstep inspect runs/vit-fashion-mnist/checkpoints/latest --verify\n"
       "lockstep inspect vit-fashion-mnist --workers 4 --html model.html   # a page for the browser\n"
       "lockstep inspect resnet18.pth\n"
@@ -309,7 +309,7 @@ const ls_verb LS_VERBS[] = {
       (const ls_option_row[]){
           { FLAG("--verify", ls_inspect_opts, verify), .help = "verify the checksums of all bytes" },
           { PAGE(ls_inspect_opts), EXCLUDES("--json"),
-            .help = "write a web page: the module tree, and which rank or file holds what" },
+            .help = "write a web page: the module tree, and each rank's local shard or each file's part" },
           { "--prefix", LS_OPTION_TEXT, "PREFIX", AT(ls_inspect_opts, prefix),
             .help = "in a PyTorch directory: only names with this prefix, such as app." },
           JSON(ls_inspect_opts),

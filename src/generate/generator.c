@@ -67,8 +67,8 @@ static void generator_append(const ls_generator *g, weights *l, const ls_source_
 {
     ls_type whole = mine->type;
     for (int axis = 0; axis < g->parallel.mesh.n; axis++)
-        if (a->cuts.dim[axis])
-            whole.dims[a->cuts.dim[axis] - 1] *= g->parallel.mesh.axes[axis].size;
+        if (a->sharded.dim[axis])
+            whole.dims[a->sharded.dim[axis] - 1] *= g->parallel.mesh.axes[axis].size;
     ls_box *box = &l->boxes[l->n];
     *box = ls_box_of(&whole);
     for (int d = 0; d < whole.ndim; d++)

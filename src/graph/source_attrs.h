@@ -4,10 +4,10 @@
 #include "meaning.h"
 
 /* clang-format off */
-/* How a parameter is cut: for each axis of the mesh, 1 + the dimension that it cuts into equal blocks; 0: it
- * cuts none. `type` is the type of one block. */
-typedef struct ls_cuts { int8_t dim[8]; } ls_cuts;
+/* How a parameter is sharded: for each axis of the mesh, 1 + the dimension that the axis shards into equal
+ * blocks; 0: it shards none. `type` is the type of one block. */
+typedef struct ls_shard_dims { int8_t dim[8]; } ls_shard_dims;
 /* input, param, state. name: the input's name, or the parameter's full name. */
 typedef struct ls_source_attrs { const char *name; ls_type type; int64_t init; double init_a, init_b;
-    ls_cuts cuts; ls_identity is; } ls_source_attrs;
+    ls_shard_dims sharded; ls_identity is; } ls_source_attrs;
 /* clang-format on */

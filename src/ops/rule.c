@@ -144,7 +144,7 @@ static ls_status read_line(ls_rule *r, const ls_infer *i)
             while (n && (*t == ' ' || is_mark(*t))) {
                 r->at = *t == '@' ? k : r->at;
                 r->added |= *t == '+' ? 1u << k : 0;
-                r->cut |= *t == '~' ? 1u << k : 0;
+                r->shard |= *t == '~' ? 1u << k : 0;
                 t++;
                 n--;
             }

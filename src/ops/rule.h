@@ -15,7 +15,7 @@
  *     .         an operand without dimensions
  *     @         the kernel needs this operand's box in its whole tensor (ls_node.at)
  *     +         is added once, after the sum over ranks
- *     ~         may be sliced where all ranks have the same values
+ *     ~         may be sharded, by a slice, where all ranks have the same values
  *     |         separates forms; the number of dimensions chooses one
  *     ; join v  splitting v takes more than a sum over ranks: the op's `expand` */
 #pragma once
@@ -39,8 +39,8 @@ typedef struct ls_rule {
     /* bit d: dimension d of this operand is only split in multiples of head_dim */
     uint8_t heads[LS_RULE_IN];
     int64_t head_dim;
-    uint32_t added, cut; /* bit k: operand k has the mark + (added) or ~ (cut) */
-    int at;              /* the operand with @; -1: none */
+    uint32_t added, shard; /* bit k: operand k has the mark + (added) or ~ (shard) */
+    int at;                /* the operand with @; -1: none */
     /* The op is a reshape that keeps the last dimension: the rows of the operand, taken as one dimension, are
      * those of the result. */
     bool regroups;

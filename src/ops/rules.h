@@ -64,8 +64,8 @@ ls_value ls_replicate(ls_graph *g, ls_value v, const ls_replicate_attrs *a);
 ls_value ls_gather_gradient(ls_graph *g, ls_value dy, const ls_gather_attrs *a, ls_dtype to);
 ls_value ls_replicate_gradient(ls_graph *g, ls_value dy, const ls_replicate_attrs *a);
 
-/* chain.c: a unit's slice, whose states rest in host memory (offload), that `replicas` ranks hold alike and
- * `shards` ranks have a slice of each, becomes its whole buffer. */
+/* chain.c: a unit's slice becomes its whole buffer. The slice may rest in host memory (offload). `shards`
+ * ranks have a slice each, and `replicas` ranks have the same slice. */
 enum { LS_UNIT_LINKS = 3 };
 typedef struct ls_chain_link {
     const ls_op *op;

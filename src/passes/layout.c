@@ -209,13 +209,13 @@ static int unit_of(layout *l, const char *name, const ls_scope *scope, int bucke
     const ls_policy *types = l->types[slot_number], *model = &u->policies.all[0];
     char full[700];
     const bool other = slot->type.dtype != u->dtype;
-    const unsigned cut_by = ls_cuts_axes(&slot->cuts);
+    const unsigned sharded_by = ls_sharded_axes(&slot->sharded);
     char group[32] = "";
     if (slot->group)
         snprintf(group, sizeof group, " group %d", slot->group);
     const char *matrices = slot->matrix ? " matrices" : "";
     snprintf(full, sizeof full, "%s%s%s%s%s%s%s%s%s%s%s", name, group, matrices,
-             slot->frozen ? " frozen" : "", cut_by ? " split" : "", other ? " " : "",
+             slot->frozen ? " frozen" : "", sharded_by ? " split" : "", other ? " " : "",
              other ? ls_dtype_name(slot->type.dtype) : "", types->param != model->param ? " in " : "",
              types->param != model->param ? ls_dtype_name(types->param) : "",
              types->reduce != model->reduce ? " reduced in " : "",
@@ -223,7 +223,7 @@ static int unit_of(layout *l, const char *name, const ls_scope *scope, int bucke
     for (int i = 0; i < u->n; i++)
         if (l->scope[i] == scope && l->bucket[i] == bucket && u->units[i].dtype == slot->type.dtype &&
             u->units[i].frozen == slot->frozen && u->units[i].group == slot->group &&
-            u->units[i].matrices == slot->matrix && u->units[i].cut_by == cut_by &&
+            u->units[i].matrices == slot->matrix && u->units[i].sharded_by == sharded_by &&
             u->units[i].param == types->param && u->units[i].reduce == types->reduce)
             return i;
     u->units[u->n] = (ls_unit){ .state = ls_arena_strdup(&u->arena, full),
@@ -233,8 +233,8 @@ static int unit_of(layout *l, const char *name, const ls_scope *scope, int bucke
                                 .frozen = slot->frozen,
                                 .group = slot->group,
                                 .matrices = slot->matrix,
-                                .root = !scope && !bucket && !slot->frozen && !cut_by,
-                                .cut_by = cut_by };
+                                .root = !scope && !bucket && !slot->frozen && !sharded_by,
+                                .sharded_by = sharded_by };
     l->scope[u->n] = scope;
     l->bucket[u->n] = bucket;
     return u->n++;
@@ -257,14 +257,15 @@ static void fill_buckets(layout *l, int64_t bytes, int n_groups)
     const int64_t first = 1 << 20, size = (int64_t)ls_dtype_size(l->u->dtype);
     char name[32];
     for (int k = 0; k < (n_groups + 1) << (LS_MESH_AXES + 1); k++) {
-        const unsigned cut_by = (unsigned)k % (1U << LS_MESH_AXES);
+        const unsigned sharded_by = (unsigned)k % (1U << LS_MESH_AXES);
         const int group = k >> (LS_MESH_AXES + 1);
         const bool matrix = k >> LS_MESH_AXES & 1;
         int64_t limit = first < bytes ? first : bytes, used = 0;
         int bucket = 0;
         for (int i = l->u->n_slots - 1; i >= 0; i--) {
             const ls_slot *s = &l->u->slots[i];
-            if (s->frozen || s->group != group || s->matrix != matrix || ls_cuts_axes(&s->cuts) != cut_by)
+            if (s->frozen || s->group != group || s->matrix != matrix ||
+                ls_sharded_axes(&s->sharded) != sharded_by)
                 continue;
             if (!bucket || used >= limit) {
                 limit = bucket ? bytes : limit;
@@ -314,12 +315,12 @@ ls_status ls_units_lay_out(ls_units *u, const ls_graph *g, const ls_parallel *p,
         u->slots[k] = (ls_slot){ .name = ls_arena_strdup(&u->arena, a->name),
                                  .type = a->type,
                                  .whole = a->type,
-                                 .cuts = a->cuts,
+                                 .sharded = a->sharded,
                                  .parts = 1,
                                  .init = { (ls_init_kind)a->init, a->init_a, a->init_b } };
         for (int axis = 0; p && axis < p->mesh.n; axis++)
-            if (a->cuts.dim[axis]) {
-                const int d = a->cuts.dim[axis] - 1;
+            if (a->sharded.dim[axis]) {
+                const int d = a->sharded.dim[axis] - 1;
                 u->slots[k].whole.dims[d] *= p->mesh.axes[axis].size;
                 u->slots[k].parts = g->nodes[i]->at ? g->nodes[i]->at->whole[d] : 1;
             }

@@ -1,14 +1,15 @@
-/* local_shard.c - what each rank holds of a parameter. The axes that cut the parameter split it into equal
- * blocks, one axis after the other in the order of the mesh. A block lies in its unit's buffer, and each rank
- * of the sharding group has a slice of that buffer. Along all other axes there are equal copies. Code that
- * saves, loads, counts or prints parameters asks here and needs to know no axis. */
+/* local_shard.c - a rank's local shard of a parameter: the elements that it stores. Axes of the mesh that
+ * shard the parameter divide it into equal blocks, one axis after the other in the order of the mesh. A block
+ * lies in its unit's buffer, and each rank of the group ls_sharding.shard has a slice of that buffer. Along
+ * all other axes there are equal copies. Code that saves, loads, counts or prints parameters asks here and
+ * does not need to know any axis. */
 #include "base/check.h"
 #include "comm/axes.h"
 #include "passes.h"
 
-_Static_assert(sizeof((ls_cuts){ 0 }.dim) == LS_MESH_AXES, "a dimension for each axis of a mesh");
+_Static_assert(sizeof((ls_shard_dims){ 0 }.dim) == LS_MESH_AXES, "a dimension for each axis of a mesh");
 
-unsigned ls_cuts_axes(const ls_cuts *c)
+unsigned ls_sharded_axes(const ls_shard_dims *c)
 {
     unsigned axes = 0;
     for (int i = 0; i < LS_MESH_AXES; i++)
@@ -31,7 +32,7 @@ static ls_box box_of(const ls_slot *s)
 {
     int d = 0;
     for (int i = 0; i < LS_MESH_AXES; i++)
-        d = s->cuts.dim[i] ? s->cuts.dim[i] - 1 : d;
+        d = s->sharded.dim[i] ? s->sharded.dim[i] - 1 : d;
     return s->parts > 1 ? ls_packed_whole(&s->whole, d, s->parts) : ls_box_of(&s->whole);
 }
 
@@ -44,9 +45,9 @@ ls_local_shard ls_slot_local_shard(const ls_units *u, const ls_mesh *m, int slot
     for (int i = 0; i < m->n; i++) {
         const char *axis = m->axes[i].name;
         const int n = (int)m->axes[i].size, at = ls_mesh_position(m, rank, axis);
-        if (s->cuts.dim[i]) {
-            LS_CHECK(ls_box_split(&h.box, s->cuts.dim[i] - 1 + deeper, n, at),
-                     "the block cannot be split over the ranks");
+        if (s->sharded.dim[i]) {
+            LS_CHECK(ls_box_split(&h.box, s->sharded.dim[i] - 1 + deeper, n, at),
+                     "the ranks do not divide the block");
         } else if (!ls_mesh_group_has(u->sharding.shard, axis)) {
             h.copy = h.copy * n + at;
             h.copies *= n;
@@ -82,7 +83,7 @@ int64_t ls_box_number(const ls_box *box, int64_t *of)
 bool ls_slot_everywhere(const ls_units *u, int slot)
 {
     const ls_unit *unit = &u->units[u->slots[slot].unit];
-    return unit->slice == unit->elements && !unit->cut_by;
+    return unit->slice == unit->elements && !unit->sharded_by;
 }
 
 bool ls_units_everywhere(const ls_units *u)

@@ -1,7 +1,7 @@
 /* packed.c - parameters that hold several side by side, as queries, keys and values in one weight [3 n, k]:
- * what reads the product slices it into its parts. Over an axis each part is cut by itself, so that a rank
- * has a block of the queries, one of the keys and one of the values; its slices are the same parts of what it
- * has. Which parts there are is what the slices of the graph say. */
+ * what reads the product slices it into its parts. An axis shards each part by itself, so that a rank has a
+ * block of the queries, one of the keys and one of the values; its slices are the same parts of its block.
+ * The slices of the graph say which parts there are. */
 #include <stdio.h>
 
 #include "base/check.h"

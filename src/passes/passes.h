@@ -57,11 +57,12 @@ ls_status ls_pass_place_open(ls_graph **g, const ls_parallel *p, ls_placement *o
 
 /* A parameter in its unit's flat buffer. */
 typedef struct ls_slot {
-    const char *name; /* the parameter's full name: scope path and "weight", for example */
-    ls_type type;     /* type of the block that a rank has */
-    ls_type whole;    /* type of the whole parameter, as the model declared it */
-    ls_cuts cuts;     /* which axes of the mesh cut it into blocks */
-    int64_t parts;    /* above 1: the dimension that is cut is so many equal parts, each of which is cut */
+    const char *name;      /* the parameter's full name: scope path and "weight", for example */
+    ls_type type;          /* type of the block that a rank has */
+    ls_type whole;         /* type of the whole parameter, as the model declared it */
+    ls_shard_dims sharded; /* which axes of the mesh shard it, in which dimension */
+    /* Above 1: the sharded dimension consists of so many equal parts, and each part is sharded by itself. */
+    int64_t parts;
     ls_init init;
     bool frozen; /* not trained */
     int group;   /* its group of the optimizer, counted from 1; 0: none */
@@ -72,7 +73,7 @@ typedef struct ls_slot {
 } ls_slot;
 
 /* A unit: parameters whose gradients are reduced together, and that are gathered together if they are
- * sharded. They are one flat state, of which a rank holds slice number `position` of `shards` equal slices
+ * sharded. They are one flat state, of which a rank stores slice number `position` of `shards` equal slices
  * that begin at multiples of 64 bytes. Frozen parameters have units of their own, without gradients and
  * moments. */
 typedef struct ls_unit {
@@ -89,10 +90,10 @@ typedef struct ls_unit {
     /* The model reads another state, the parameters in type `param` (LS_IS_WEIGHTS). The update writes both
      * states, so no step casts parameters. */
     bool weights;
-    unsigned cut_by;    /* bit i: axis i of the mesh cuts all its parameters */
-    int64_t elements;   /* length of the whole buffer, with padding */
-    int64_t slice;      /* elements / shards */
-    int64_t parameters; /* elements without padding */
+    unsigned sharded_by; /* bit i: axis i of the mesh shards all its parameters */
+    int64_t elements;    /* length of the whole buffer, with padding */
+    int64_t slice;       /* elements / shards */
+    int64_t parameters;  /* elements without padding */
     /* The value, in the graph made by ls_pass_units, by which the loss is differentiated to get this unit's
      * gradient. */
     ls_value use;
@@ -113,8 +114,8 @@ typedef struct ls_units {
 void ls_units_release(ls_units *u);
 int64_t ls_units_frozen(const ls_units *u); /* elements of all frozen parameters */
 
-/* What a rank stores of a parameter: elements [first, first + count) of its block, at element `at` of its
- * slice of the unit. */
+/* A rank's local shard of a parameter: it stores elements [first, first + count) of its block, at element
+ * `at` of its slice of the unit. */
 typedef struct ls_local_shard {
     ls_box box; /* the block, in the whole parameter */
     int64_t first, count, at;
@@ -128,7 +129,7 @@ bool ls_local_shard_all(const ls_local_shard *h); /* it stores its whole block *
 /* A whole tensor of which dimension `dim` is so many equal parts, as [.., parts, elements of each, ..]: the
  * same elements in the same order. */
 ls_box ls_packed_whole(const ls_type *whole, int dim, int64_t parts);
-unsigned ls_cuts_axes(const ls_cuts *c); /* a mask as ls_unit.cut_by */
+unsigned ls_sharded_axes(const ls_shard_dims *c); /* a mask as ls_unit.sharded_by */
 /* Whether every rank stores the whole parameter; or all parameters. */
 bool ls_slot_everywhere(const ls_units *u, int slot);
 bool ls_units_everywhere(const ls_units *u);

@@ -41,15 +41,15 @@ static ls_status operand(ls_walk *w, ls_walk_step *s, int k)
     const ls_value old = s->n->in[k];
     const ls_spot *at = &w->at[old.id];
     const int dim = ls_rule_in_dim(&s->rule, &s->types.infer, k, s->loop);
-    const bool may_cut = (s->rule.cut >> ls_rule_operand(k) & 1) ||
-                         (!ls_walk_float(w, old) && !ls_walk_split(w, old));
+    const bool may_shard = (s->rule.shard >> ls_rule_operand(k) & 1) ||
+                           (!ls_walk_float(w, old) && !ls_walk_split(w, old));
     ls_value v = ls_rewrite_value(&w->r, old);
     if (ls_walk_split(w, old) && !at->soft) {
         if (at->p.dim != dim)
             return ls_walk_conflict(w, s, k, s->by);
     } else if (dim < 0) {
         v = ls_walk_float(w, old) ? replicate(w, old) : v;
-    } else if (may_cut) {
+    } else if (may_shard) {
         const ls_type *t = ls_walk_whole(w, old);
         ls_type mine;
         if (!ls_placed_type(&mine, t, LS_SHARDED(dim), &w->axis))
@@ -312,7 +312,7 @@ static ls_status source(ls_walk *w, const ls_node *n)
     w->at[v.id] = (ls_spot){ .param = param };
     if (seed->word) {
         a.type.dims[seed->dim] /= w->axis.ranks;
-        a.cuts.dim[w->axis.number] = (int8_t)(seed->dim + 1);
+        a.sharded.dim[w->axis.number] = (int8_t)(seed->dim + 1);
         w->at[v.id] = (ls_spot){ .p = LS_SHARDED(seed->dim),
                                  .param = param,
                                  .parts = seed->parts,

@@ -84,8 +84,8 @@ static ls_value scatter(ls_graph *g, ls_value v, const ls_type *mine, ls_placeme
     return turned(g, ls_reshape_dims(g, v, part.ndim, part.dims), to.dim, true);
 }
 
-static ls_value cut(ls_graph *g, ls_value v, const ls_type *whole, const ls_type *mine, ls_placement to,
-                    const ls_place_axis *axis)
+static ls_value shard(ls_graph *g, ls_value v, const ls_type *whole, const ls_type *mine, ls_placement to,
+                      const ls_place_axis *axis)
 {
     const ls_type one = merged(whole, to);
     return ls_slice(g, reshaped(g, v, &one), to.dim, axis->position * mine->dims[to.dim], mine->dims[to.dim]);
@@ -110,10 +110,10 @@ static ls_value change(ls_graph *g, ls_value v, const ls_type *whole, ls_placeme
         v = ls_replicate(
             g, v,
             &(ls_replicate_attrs){ .group = axis->name, .unit = unit, .ranks = axis->ranks, .via = via });
-        return to.kind == LS_SHARD ? cut(g, v, whole, &mine, to, axis) : v;
+        return to.kind == LS_SHARD ? shard(g, v, whole, &mine, to, axis) : v;
     }
     if (from.kind == LS_REPLICATE && to.kind == LS_SHARD)
-        return cut(g, v, whole, &mine, to, axis);
+        return shard(g, v, whole, &mine, to, axis);
     if (from.kind == LS_SHARD && to.kind == LS_REPLICATE)
         return redistribute_gather(g, v, whole, from, axis, unit, via);
     if (from.kind == LS_PARTIAL && to.kind == LS_SHARD)

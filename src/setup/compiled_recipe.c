@@ -91,8 +91,8 @@ ls_stored_at ls_stored_of(const ls_units *u, const ls_parallel *p, int slot)
                         .slice = u->sharding.shards > 1 ? unit->slice : 0,
                         .shards = u->sharding.shards };
     for (int i = 0; i < p->mesh.n; i++)
-        if (s->cuts.dim[i])
-            at.axes[s->cuts.dim[i] - 1 + (s->parts > 1)] = p->mesh.axes[i].name;
+        if (s->sharded.dim[i])
+            at.axes[s->sharded.dim[i] - 1 + (s->parts > 1)] = p->mesh.axes[i].name;
     return at;
 }
 

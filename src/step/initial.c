@@ -1,4 +1,4 @@
-/* initial.c - initial values of a trainer's parameters and states. A rank fills what it holds. Values are
+/* initial.c - initial values of a trainer's parameters and states. A rank fills its local shards. Values are
  * made in host memory, piece by piece, and copied to their places. */
 #include "base/argument.h"
 #include "graph/identity.h"

@@ -19,7 +19,7 @@
 #include "graph/identity.h"
 #include "ops/rules.h"
 
-/* The range of a parameter that a rank holds. */
+/* The range of elements of a local shard. */
 static ls_range range_of(const ls_local_shard *h)
 {
     return (ls_range){ .first = h->first, .count = h->count, .box = &h->box };
@@ -33,7 +33,7 @@ static ls_place part_of_unit(const ls_trainer *t, int i, int64_t first, int64_t 
                          &(ls_type){ .dtype = s->type.dtype, .ndim = 1, .dims = { n } });
 }
 
-static ls_local_shard held(const ls_trainer *t, int i, int rank)
+static ls_local_shard local_shard(const ls_trainer *t, int i, int rank)
 {
     return ls_slot_local_shard(&t->compiled.units, &t->compiled.parallel.mesh, i, rank);
 }
@@ -74,18 +74,18 @@ static size_t parameters_start(const ls_units *u, int i)
     return at;
 }
 
-/* The most elements of parameter i that a rank holds. */
+/* The size of the largest local shard of parameter i, in elements. */
 static int64_t most(const ls_trainer *t, int i)
 {
     int64_t n = 0;
     for (int r = 0; r < ls_group_size(t->group); r++) {
-        const int64_t count = held(t, i, r).count;
+        const int64_t count = local_shard(t, i, r).count;
         n = count > n ? count : n;
     }
     return n;
 }
 
-/* Memory for gathering parameter i: what this rank holds, then what every rank does. */
+/* Memory for gathering parameter i: this rank's local shard, then room for that of each rank. */
 static size_t room_of(const ls_trainer *t, int i)
 {
     return (size_t)(most(t, i) * (1 + ls_group_size(t->group))) *
@@ -107,12 +107,12 @@ static ls_status parameters_gather(ls_trainer *t, int i, char *room, char *whole
 {
     const ls_units *u = &t->compiled.units;
     const size_t size = ls_dtype_size(u->slots[i].type.dtype), each = (size_t)most(t, i) * size;
-    ls_local_shard h = held(t, i, t->compiled.parallel.rank);
+    ls_local_shard h = local_shard(t, i, t->compiled.parallel.rank);
     const ls_place mine = part_of_unit(t, i, h.at, h.count);
     LS_TRY(ls_session_read(&mine, room, (size_t)h.count * size));
     LS_TRY(ls_group_all_gather(t->group, room, each, room + each));
     for (int rank = 0; whole && rank < ls_group_size(t->group); rank++) {
-        h = held(t, i, rank);
+        h = local_shard(t, i, rank);
         const ls_range r = range_of(&h);
         if (h.copy == 0)
             scatter(&r, size, room + (size_t)(rank + 1) * each, whole);
@@ -276,11 +276,11 @@ ls_status ls_trainer_get(ls_trainer *t, const char *name, const ls_tensor *value
     return s;
 }
 
-/* Puts what this rank holds of the whole parameter i to its place. */
+/* Puts this rank's local shard of the whole parameter i to its place. */
 static ls_status put_mine(ls_trainer *t, int i, const char *whole)
 {
     const size_t size = ls_dtype_size(t->compiled.units.slots[i].type.dtype);
-    const ls_local_shard h = held(t, i, t->compiled.parallel.rank);
+    const ls_local_shard h = local_shard(t, i, t->compiled.parallel.rank);
     const ls_range r = range_of(&h);
     for (int64_t k = 0, n; k < r.count; k += n) {
         const char *from = whole + (size_t)ls_range_piece(&r, k, &n) * size;

@@ -1,4 +1,4 @@
-/* state_dcp.c - loads a trainer's state from a DCP directory of PyTorch. Each rank reads what it holds, as
+/* state_dcp.c - loads a trainer's state from a DCP directory of PyTorch. Each rank reads its local shards, as
  * from a checkpoint. State that PyTorch does not store (loss scale, the model's own state) gets its initial
  * value. */
 #include <inttypes.h>

@@ -96,7 +96,7 @@ static ls_status append_slots(appending *a, listing *l, ls_identity is)
         ls_local_shard *h = LS_ARENA_NEW(l->arena, ls_local_shard);
         LS_TRY(ls_sys_have(h));
         *h = ls_slot_local_shard(u, &l->compiled->parallel.mesh, i, l->compiled->parallel.rank);
-        a->copies[a->n] = (ls_copies){ h->copy, h->copies, u->units[s->unit].cut_by };
+        a->copies[a->n] = (ls_copies){ h->copy, h->copies, u->units[s->unit].sharded_by };
         state_lists_append(
             a, moments ? ls_arena_printf(l->arena, "%s.%s", prefix, s->name) : s->name, &s->whole,
             (ls_range){ .first = h->first,
@@ -203,14 +203,14 @@ static ls_tensor_list my_share(const ls_compiled *c, ls_arena *arena, const ls_t
     ls_range *mine = ls_arena_dup(arena, l->mine, sizeof *mine * (size_t)l->n);
     int64_t all[1U << LS_MESH_AXES] = { 0 }, passed[1U << LS_MESH_AXES] = { 0 };
     for (int64_t i = 0; mine && i < sliced; i++)
-        all[copies[i].cut_by] += mine[i].count;
+        all[copies[i].sharded_by] += mine[i].count;
     for (int64_t i = 0; mine && i < sliced; i++) {
         const ls_copies *s = &copies[i];
         ls_range *r = &mine[i];
-        const int64_t at = passed[s->cut_by], from = all[s->cut_by] * s->copy / s->copies - at,
-                      to = all[s->cut_by] * (s->copy + 1) / s->copies - at;
+        const int64_t at = passed[s->sharded_by], from = all[s->sharded_by] * s->copy / s->copies - at,
+                      to = all[s->sharded_by] * (s->copy + 1) / s->copies - at;
         const int64_t cut = from > 0 ? from : 0, end = to < r->count ? to : r->count;
-        passed[s->cut_by] += r->count;
+        passed[s->sharded_by] += r->count;
         r->first += cut;
         r->count = end > cut ? end - cut : 0;
         r->place = ls_place_part(&r->place, cut, &LS_TYPE(l->tensors[i].tensor.type.dtype, r->count));

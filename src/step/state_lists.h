@@ -10,7 +10,7 @@
  * (ls_local_shard). */
 typedef struct ls_copies {
     int copy, copies;
-    unsigned cut_by; /* tensors with equal `cut_by` have their copies on the same ranks */
+    unsigned sharded_by; /* tensors with equal `sharded_by` have their copies on the same ranks */
 } ls_copies;
 
 /* Lists of whole tensors, the same on every rank and in every layout, with the places of this rank's ranges

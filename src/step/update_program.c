@@ -3,8 +3,8 @@
 #include "comm/axes.h"
 #include "compile.h"
 
-/* Optimizers that look at whole parameters get those of unit i. What cuts a parameter itself, and what keeps
- * units in host memory, they cannot follow. */
+/* Gives the parameters of unit i to an optimizer that works on whole parameters. Such an optimizer is refused
+ * where an axis shards a parameter of the unit, and where units are kept in host memory. */
 static ls_status whole_parameters(ls_update_unit *out, ls_arena *arena, const ls_compiled *c,
                                   const ls_optimizer *o, int i)
 {
@@ -24,12 +24,13 @@ static ls_status whole_parameters(ls_update_unit *out, ls_arena *arena, const ls
         const ls_slot *s = &u->slots[k];
         if (s->unit != i)
             continue;
-        if (u->units[i].cut_by)
-            return ls_fail_field(LS_E_UNSUPPORTED, "mesh",
-                                 "optimizer %s needs whole matrices, and an axis of role tensor cuts %s; use "
-                                 "adamw or lion, or no such axis%s",
-                                 name, s->name,
-                                 o->kind == LS_MUON ? ", or a group with adamw: true for what it cuts" : "");
+        if (u->units[i].sharded_by)
+            return ls_fail_field(
+                LS_E_UNSUPPORTED, "mesh",
+                "optimizer %s needs whole matrices, and an axis of role tensor shards %s; "
+                "use adamw or lion, or no such axis%s",
+                name, s->name,
+                o->kind == LS_MUON ? ", or a group with adamw: true for the parameters that it shards" : "");
         list[out->n_tensors++] = (ls_update_tensor){ s->name, s->type, s->offset };
     }
     out->tensors = list;
@@ -82,7 +83,7 @@ ls_status ls_update_program(ls_graph **g, const ls_compiled *c, const ls_trainer
                                      .gradient_there = u->units[i].weights && c->gradients_in_weights,
                                      .weight_type = u->units[i].param,
                                      .group = u->units[i].group ? &o->groups[u->units[i].group - 1] : NULL };
-    for (int i = 0; units && i < u->n_slots; i++) /* all slots of a unit are held in the same way */
+    for (int i = 0; units && i < u->n_slots; i++) /* all slots of a unit are sharded in the same way */
         if (u->slots[i].unit < u->trained)
             units[u->slots[i].unit].copy = ls_slot_local_shard(u, &p->mesh, i, p->rank).model_copy > 0;
     ls_status status = ls_graph_status(*g);

@@ -111,7 +111,7 @@ typedef struct ls_export_opts {
     bool strip_prefix;  /* without the module's name */
     bool ignore_frozen; /* without what train.freeze froze */
 } ls_export_opts;
-/* a weight file, checkpoint, run, or a recipe (its module tree, and which rank holds what) */
+/* a weight file, checkpoint, run, or a recipe (its module tree, and each rank's local shards) */
 typedef struct ls_inspect_opts {
     ls_recipe_arg target;
     const char *prefix; /* --prefix: of names in a DCP directory. NULL: none */

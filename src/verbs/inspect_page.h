@@ -1,5 +1,5 @@
-/* inspect_page.h - `lockstep inspect --html`: tensors as a tree of modules, and who holds what of each:
- * ranks, or files.
+/* inspect_page.h - `lockstep inspect --html`: tensors as a tree of modules, and of each tensor the ranks'
+ * local shards, or the files' parts.
  *
  *     ls_inspect_page_begin(&j, "vit", "fsdp over 4 ranks", "rank");
  *     for each tensor:  ls_inspect_page_tensor(&j, name, "f32", &type, bytes, "unit root");

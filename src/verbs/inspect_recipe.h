@@ -1,5 +1,5 @@
-/* inspect_recipe.h - `lockstep inspect RECIPE`: the model that the recipe describes, and the rank that holds
- * each part of it. */
+/* inspect_recipe.h - `lockstep inspect RECIPE`: the model that the recipe describes, and the ranks' local
+ * shards of its tensors. */
 #pragma once
 #include "commands.h"
 

@@ -1,6 +1,6 @@
-/* test_arrays.c - arrays of a user's program: blocks with ghost cells, cut in any way over 1 to 4 ranks, are
- * saved as whole arrays and loaded into blocks that are cut in other ways. What does not fit is an error, and
- * a failure on any rank leaves nothing. */
+/* test_arrays.c - arrays of a user's program: blocks with ghost cells, sharded in any way over 1 to 4 ranks,
+ * are saved as whole arrays and loaded into blocks that are sharded in other ways. What does not fit is an
+ * error, and a failure on any rank leaves nothing. */
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -18,7 +18,7 @@ static const float OUTSIDE = -1;
 
 typedef struct job {
     const char *dir;
-    int ranks, cut; /* cut: which way */
+    int ranks, shard; /* shard: which way */
     const char *text;
     bool partial, convert, per_rank;
     int wrong; /* what rank 1 does wrong; 0: nothing */
@@ -40,9 +40,9 @@ static void place(int64_t start[3], int64_t size[3], const job *j, int rank)
 {
     const int64_t whole[3] = { X, Y, Z };
     int parts[3] = { 1, 1, 1 }, at[3] = { 0 };
-    if (j->cut < 3) {
-        parts[j->cut] = j->ranks;
-        at[j->cut] = rank;
+    if (j->shard < 3) {
+        parts[j->shard] = j->ranks;
+        at[j->shard] = rank;
     } else if (j->ranks == 4) {
         parts[0] = parts[2] = 2;
         at[0] = rank / 2;
@@ -52,7 +52,7 @@ static void place(int64_t start[3], int64_t size[3], const job *j, int rank)
         start[d] = edge(whole[d], parts[d], at[d]);
         size[d] = edge(whole[d], parts[d], at[d] + 1) - start[d];
     }
-    if (j->cut >= 3 && j->ranks != 4 && rank != j->ranks - 1)
+    if (j->shard >= 3 && j->ranks != 4 && rank != j->ranks - 1)
         size[1] = 0;
 }
 
@@ -191,10 +191,11 @@ static void saves_meanwhile(void **state)
         char name[32];
         snprintf(name, sizeof name, "async-%d", ranks);
         const char *dir = ls_test_path(name);
-        ASSERT_OK(on(ranks, save_meanwhile,
-                     (job){ .dir = dir, .cut = ranks % 4, .text = "a", .wrong = 9, .per_rank = ranks % 2 }));
+        ASSERT_OK(
+            on(ranks, save_meanwhile,
+               (job){ .dir = dir, .shard = ranks % 4, .text = "a", .wrong = 9, .per_rank = ranks % 2 }));
         for (int others = 1; others <= 2; others++)
-            ASSERT_OK(on(others, load, (job){ .dir = dir, .cut = others }));
+            ASSERT_OK(on(others, load, (job){ .dir = dir, .shard = others }));
     }
     ASSERT_FAILS(on(2, save_meanwhile, (job){ .dir = ls_test_path("async-1") }), LS_E_IO, "already there");
     ls_arrays_saving *saving, *other; /* two saves: in another folder, and in the same one */
@@ -216,13 +217,13 @@ static void any_ranks_load_what_any_ranks_save(void **state)
     (void)state;
     int made = 0;
     for (int ranks = 1; ranks <= 4; ranks++)
-        for (int cut = 0; cut < (ranks > 1 ? 4 : 1); cut++) {
+        for (int shard = 0; shard < (ranks > 1 ? 4 : 1); shard++) {
             char name[32], dir[450];
             snprintf(name, sizeof name, "save-%d", made++);
             snprintf(dir, sizeof dir, "%s", ls_test_path(name));
-            ASSERT_OK(on(ranks, save, (job){ .dir = dir, .cut = cut, .text = "t = \"1/4\"" }));
+            ASSERT_OK(on(ranks, save, (job){ .dir = dir, .shard = shard, .text = "t = \"1/4\"" }));
             for (int others = 1; others <= 4; others++)
-                ASSERT_OK(on(others, load, (job){ .dir = dir, .cut = (cut + others) % 4 }));
+                ASSERT_OK(on(others, load, (job){ .dir = dir, .shard = (shard + others) % 4 }));
             char *text, *one, *this;
             size_t n, k;
             ASSERT_OK(ls_arrays_text(&text, dir));
@@ -239,8 +240,8 @@ static void any_ranks_load_what_any_ranks_save(void **state)
         }
 }
 
-/* A file for each rank: blocks of any cut are read by any other, and what is exported of them is the file of
- * whole arrays, byte for byte. */
+/* A file for each rank: blocks sharded in any way are read by any other, and what is exported of them is the
+ * file of whole arrays, byte for byte. */
 static void any_ranks_load_the_ranks_files(void **state)
 {
     (void)state;
@@ -249,15 +250,15 @@ static void any_ranks_load_the_ranks_files(void **state)
     snprintf(file, sizeof file, "%s", ls_test_path("model.safetensors"));
     ASSERT_OK(on(1, save, (job){ .dir = whole }));
     for (int ranks = 1; ranks <= 4; ranks++)
-        for (int cut = 0; cut < (ranks > 1 ? 4 : 1); cut++) {
+        for (int shard = 0; shard < (ranks > 1 ? 4 : 1); shard++) {
             char name[32], dir[450];
             ls_weights *w;
-            snprintf(name, sizeof name, "ranks-%d-%d", ranks, cut);
+            snprintf(name, sizeof name, "ranks-%d-%d", ranks, shard);
             snprintf(dir, sizeof dir, "%s", ls_test_path(name));
-            ASSERT_OK(on(ranks, save, (job){ .dir = dir, .cut = cut, .per_rank = true }));
+            ASSERT_OK(on(ranks, save, (job){ .dir = dir, .shard = shard, .per_rank = true }));
             assert_int_equal(ls_test_count(dir), ranks + 3); /* with config, trainer and manifest */
             for (int others = 1; others <= 4; others++)
-                ASSERT_OK(on(others, load, (job){ .dir = dir, .cut = (cut + others) % 4 }));
+                ASSERT_OK(on(others, load, (job){ .dir = dir, .shard = (shard + others) % 4 }));
             ASSERT_OK(ls_weights_open(&w, dir));
             assert_int_equal(ls_weights_file_count(w), ranks);
             ASSERT_OK(ls_weights_export(w, file));
@@ -285,7 +286,7 @@ static void loads_parts_of_what_is_there(void **state)
 {
     (void)state;
     const char *dir = ls_test_path("parts");
-    ASSERT_OK(on(4, save, (job){ .dir = dir, .cut = 3 }));
+    ASSERT_OK(on(4, save, (job){ .dir = dir, .shard = 3 }));
     double corner[2][3];
     const ls_type block = LS_TYPE(LS_F64, 1, 2, 3);
     const ls_array some = { "space", LS_TYPE(LS_F64, X, Y, Z), { 6, 4, 2 }, ls_tensor_of(corner, &block) };
@@ -331,7 +332,7 @@ static void tells_damage(void **state)
 {
     (void)state;
     const char *dir = ls_test_path("damaged");
-    ASSERT_OK(on(2, save, (job){ .dir = dir, .cut = 1 }));
+    ASSERT_OK(on(2, save, (job){ .dir = dir, .shard = 1 }));
     char *path = ls_path_join(dir, "model.safetensors"), *bytes;
     size_t n;
     ASSERT_OK(ls_file_read(&bytes, &n, path));
@@ -350,7 +351,7 @@ static void a_failure_leaves_nothing(void **state)
     const char *dir = ls_test_path("faults/step");
     for (int64_t k = 0;; k += 3) {
         ls_fault_arm(LS_POINTS_OF_FILES & ~(1u << LS_POINT_REMOVE), k, LS_FAIL_ONCE);
-        ls_status s = on(2, k % 2 ? save_meanwhile : save, (job){ .dir = dir, .cut = 2 });
+        ls_status s = on(2, k % 2 ? save_meanwhile : save, (job){ .dir = dir, .shard = 2 });
         const int64_t points = ls_fault_disarm();
         if (k >= points) {
             ASSERT_OK(s);

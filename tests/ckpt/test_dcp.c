@@ -56,7 +56,7 @@ static void reads_what_pytorch_wrote(void **state)
     ls_weights *w = opened(GOLDEN "layouts");
     assert_int_equal(ls_weights_file_count(w), 4);
     assert_null(ls_weights_find(w, "rows")->data);
-    assert_null(ls_weights_find(w, "plain")->parts); /* in one piece, where it lies */
+    assert_null(ls_weights_find(w, "plain")->parts);      /* in one piece, where it lies */
     const ls_weight *plain = ls_weights_find(w, "plain"); /* `offset` is in its file */
     char *bytes;
     size_t n;
@@ -253,8 +253,8 @@ static void writes_what_it_reads(void **state)
     assert_int_equal(ls_test_count(first), 2);
 }
 
-/* As ranks write it: a file each, and the tensors are cut into rows; more ranks than rows; the same bytes
- * from what was cut before. */
+/* As ranks write it: a file each, and the tensors are sharded by rows; more ranks than rows; the same bytes
+ * from what was sharded before. */
 static void writes_a_file_a_rank(void **state)
 {
     (void)state;

@@ -33,8 +33,8 @@ static const char *at_step(int step)
 
 static bool per_rank; /* with a file for each rank instead */
 
-/* Saves and moves `latest`, as a run does. Tensors are cut among the ranks; with this limit the model is two
- * files and an index. */
+/* Saves and moves `latest`, as a run does. Tensors are sharded over the ranks; with this limit the model is
+ * two files and an index. */
 static ls_status save(ls_group *g, void *context)
 {
     const job *j = context;

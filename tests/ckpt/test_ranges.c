@@ -30,7 +30,7 @@ static int fill(void **state)
 typedef struct job {
     const char *dir;
     int ranks;
-    uint32_t cuts; /* seed of who has what */
+    uint32_t seed; /* decides which rank has what */
     uint64_t max_file;
     int hole;    /* 1: an element that no rank writes; 2: one that two write; 3: a tensor that two write */
     bool differ; /* the tensor with the hole lies differently on the ranks, so its checksums are joined */
@@ -38,17 +38,17 @@ typedef struct job {
     ls_verify how;
 } job;
 
-/* The whole list is one line of elements, cut among the ranks at places that only `cuts` tells. */
-static void cut(int64_t edges[9], const job *j)
+/* The whole list is one line of elements; `seed` decides where it is divided among the ranks. */
+static void divide(int64_t edges[9], const job *j)
 {
-    uint32_t x = j->cuts * 2654435761u + 1;
+    uint32_t x = j->seed * 2654435761u + 1;
     edges[0] = 0;
     edges[j->ranks] = ALL - 7;
     for (int r = 1; r < j->ranks; r++) {
         x = x * 1664525u + 1013904223u;
         const int64_t left = edges[j->ranks] - edges[r - 1];
         /* 0: the last rank has all */
-        edges[r] = edges[r - 1] + (j->cuts % 5 == 0 ? 0 : (x >> 9) % (uint64_t)(left + 1));
+        edges[r] = edges[r - 1] + (j->seed % 5 == 0 ? 0 : (x >> 9) % (uint64_t)(left + 1));
     }
 }
 
@@ -56,7 +56,7 @@ static void list(ls_tensor_list *out, ls_named_tensor *t, ls_range *mine, float 
                  const char *const *names, const job *j, int rank)
 {
     int64_t edges[9], at = 0;
-    cut(edges, j);
+    divide(edges, j);
     const int64_t from = edges[rank], to = edges[rank + 1];
     for (int i = 0; i < TENSORS; i++) {
         const ls_type type = LS_TYPE(LS_F32, SIZES[i]);
@@ -113,7 +113,7 @@ static ls_status load_from(const ls_checkpoint *c, const job *j, int rank)
         LS_TRY(ls_ranges_load(k ? c->optimizer : c->weights, &l,
                               &(ls_weights_load_opts){ LS_WEIGHTS_LOAD_DEFAULTS }));
         int64_t edges[9];
-        cut(edges, j);
+        divide(edges, j);
         for (int64_t i = 0; i < ALL; i++)
             if (back[k][i] != (i >= edges[rank] && i < edges[rank + 1] ? values[k][i] : 0))
                 return ls_fail(LS_E_INTERNAL, "rank %d: element %lld of list %d is %g", rank, (long long)i, k,
@@ -152,12 +152,12 @@ static void any_ranks_write_the_same(void **state)
             snprintf(many, sizeof many, "%s", ls_test_path("many/step-1"));
             ASSERT_OK(run_ranks(
                 ranks, save,
-                &(job){ .dir = many, .ranks = ranks, .cuts = k, .max_file = max_file, .failing = -1 }));
+                &(job){ .dir = many, .ranks = ranks, .seed = k, .max_file = max_file, .failing = -1 }));
             for (int i = 0; i < (max_file ? 3 : 4); i++)
                 ls_test_same_file(one, many, max_file ? SHARDS[i] : WHOLE[i]);
             ASSERT_OK(load(NULL, &(job){ .dir = many, .ranks = 1, .how = LS_VERIFY_FULL }));
             ASSERT_OK(run_ranks(3, load,
-                                &(job){ .dir = many, .ranks = 3, .cuts = k + 1, .how = (ls_verify)(k % 3) }));
+                                &(job){ .dir = many, .ranks = 3, .seed = k + 1, .how = (ls_verify)(k % 3) }));
             assert_int_equal(ls_test_count(ls_test_path("many")), 1);
             ASSERT_OK(ls_checkpoint_remove(many));
         }
@@ -175,7 +175,7 @@ static void failures(void **state)
         assert_true(
             run_ranks(
                 2, save,
-                &(job){ .dir = dir, .ranks = 2, .cuts = 2, .hole = hole, .differ = k % 2, .failing = -1 }) !=
+                &(job){ .dir = dir, .ranks = 2, .seed = 2, .hole = hole, .differ = k % 2, .failing = -1 }) !=
             LS_OK);
         ASSERT_CONTAINS(ls_error_message(), "step-1: optimizer.safetensors: byte");
         ASSERT_CONTAINS(ls_error_message(),
@@ -183,7 +183,7 @@ static void failures(void **state)
         assert_int_equal(ls_test_count(ls_test_path("failing")), 0);
     }
     for (int rank = 0; rank < 3; rank++) {
-        assert_true(run_ranks(3, save, &(job){ .dir = dir, .ranks = 3, .cuts = 1, .failing = rank }) !=
+        assert_true(run_ranks(3, save, &(job){ .dir = dir, .ranks = 3, .seed = 1, .failing = rank }) !=
                     LS_OK);
         ASSERT_CONTAINS(ls_error_message(), "no name that can be written");
         /* cleans up, had anything been left */
@@ -319,7 +319,7 @@ static void the_cause_is_told(void **state)
     (void)state;
     char dir[512];
     snprintf(dir, sizeof dir, "%s", ls_test_path("late/step-1"));
-    job j = { .dir = dir, .ranks = 2, .cuts = 3, .failing = -1 };
+    job j = { .dir = dir, .ranks = 2, .seed = 3, .failing = -1 };
     assert_true(run_ranks(2, save_elsewhere, &j) != LS_OK);
     ASSERT_CONTAINS(ls_error_message(), "model.safetensors: rank 0 has made it, but it is not there for rank "
                                         "1: the folder must be the same on all hosts");
@@ -339,7 +339,7 @@ static void damage_is_found_together(void **state)
     static const char *const FILES[] = { "model.safetensors", "optimizer.safetensors", "config.json" };
     char dir[512];
     snprintf(dir, sizeof dir, "%s", ls_test_path("damaged"));
-    ASSERT_OK(run_ranks(4, save, &(job){ .dir = dir, .ranks = 4, .cuts = 2, .failing = -1 }));
+    ASSERT_OK(run_ranks(4, save, &(job){ .dir = dir, .ranks = 4, .seed = 2, .failing = -1 }));
     for (int f = 0; f < 6; f++) {
         char *path = ls_path_join(dir, FILES[f / 2]);
         const long size = (long)ls_file_size(path);
@@ -391,7 +391,7 @@ static void any_damage_is_named(void **state)
                                          "trainer.json", "manifest.json" };
     char dir[512];
     snprintf(dir, sizeof dir, "%s", ls_test_path("any"));
-    ASSERT_OK(run_ranks(2, save, &(job){ .dir = dir, .ranks = 2, .cuts = 3, .failing = -1 }));
+    ASSERT_OK(run_ranks(2, save, &(job){ .dir = dir, .ranks = 2, .seed = 3, .failing = -1 }));
     uint32_t x = 12345;
     for (int round = 0; round < 60; round++) {
         char *path = ls_path_join(dir, FILES[round % 5]), *good, *bad, expected[80] = "";
@@ -412,7 +412,7 @@ static void any_damage_is_named(void **state)
             snprintf(expected, sizeof expected, "are damaged: tensor \"%s\" (xxh3", tensor);
         const int ranks = 1 + round % 2 * 2;
         for (int how = LS_VERIFY_FULL; how <= LS_VERIFY_LOADED; how++) {
-            job j = { .dir = dir, .ranks = ranks, .cuts = (uint32_t)round, .how = (ls_verify)how };
+            job j = { .dir = dir, .ranks = ranks, .seed = (uint32_t)round, .how = (ls_verify)how };
             assert_true((ranks == 1 ? load(NULL, &j) : run_ranks(ranks, load, &j)) != LS_OK);
             ASSERT_CONTAINS(ls_error_message(), path);
             ASSERT_CONTAINS(ls_error_message(), what == 2 ? "not there" : tensor ? expected : ":");

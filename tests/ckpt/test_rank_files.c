@@ -27,8 +27,8 @@ typedef struct job {
 } job;
 
 /* What a rank has. Pairs of ranks have the same columns of "weight", and halves of the elements of them.
- * "qkv" is three parts of 12 rows, of which each rank has its own; "bias" is cut anywhere. The values of a
- * range are malloc'ed: they lie one after the other. */
+ * "qkv" is three parts of 12 rows, of which each rank has its own; "bias" is sharded anywhere. The values of
+ * a range are malloc'ed: they lie one after the other. */
 static void have(ls_range *r, ls_box *box, int64_t i, const job *j, int rank)
 {
     const int pairs = j->ranks % 2 ? j->ranks : j->ranks / 2, copies = j->ranks / pairs;

@@ -311,8 +311,8 @@ static void choices_resolve(void **state)
     assert_string_equal(ls_parallel_replicate_axes(&LAYOUT("dp:2")), "");
 }
 
-/* Every micro-batch is computed by exactly one data rank, and the sums associate as in one process: what the
- * ranks of one collective hold is a run of neighbours. */
+/* Every micro-batch is computed by exactly one data rank, and the sums associate as in one process: the ranks
+ * of one collective have consecutive micro-batches. */
 static void every_micro_batch_has_one_rank(void **state)
 {
     (void)state;

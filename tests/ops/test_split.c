@@ -51,7 +51,7 @@ static ls_graph *build(const trial *t, ls_seed *seeds, ls_value wrt[MAX_OUT], in
         }
         in[k] = wrt[(*n_wrt)++] = ls_param(g, name, t->types[k], (ls_init){ 0 });
         const int dim = ls_rule_in_dim(&t->rule, &t->infer, k, t->loop);
-        if (dim >= 0 && !(t->rule.cut >> k & 1)) /* what may be cut is whole */
+        if (dim >= 0 && !(t->rule.shard >> k & 1)) /* what may be sharded is whole */
             seeds[in[k].id] = (ls_seed){ "colwise:in", dim, 1 };
     }
     g->at = t->c.at;
@@ -287,7 +287,7 @@ static bool walked(const ls_op *op)
 static bool votes(const trial *t, int loop)
 {
     for (int k = 0; k < t->c.n_in; k++)
-        if (t->types[k].ndim >= 0 && ls_dtype_is_float(t->types[k].dtype) && !(t->rule.cut >> k & 1) &&
+        if (t->types[k].ndim >= 0 && ls_dtype_is_float(t->types[k].dtype) && !(t->rule.shard >> k & 1) &&
             ls_rule_in_dim(&t->rule, &t->infer, k, loop) >= 0)
             return true;
     return false;

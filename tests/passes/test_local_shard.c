@@ -1,5 +1,5 @@
-/* test_held.c - what each rank holds of a parameter: in any layout, all ranks of a mesh together hold every
- * element exactly once for each copy, and each rank knows what the others hold. */
+/* test_local_shard.c - local shards of parameters: in any layout, all ranks of a mesh together store every
+ * element exactly once for each copy, and each rank knows the local shards of the others. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,7 +50,7 @@ static bool same(const ls_local_shard *a, const ls_local_shard *b)
            a->copy == b->copy && a->copies == b->copies && a->model_copy == b->model_copy;
 }
 
-/* Elements of the whole parameter that rank r holds: one more in `seen`, once in its slice of the unit. */
+/* The elements of a local shard: one more in `seen`, once in the rank's slice of the unit. */
 static void mark(int *seen, int *slice, int64_t room, const ls_local_shard *h)
 {
     for (int64_t i = 0; i < h->count; i++) {
@@ -63,14 +63,14 @@ static void mark(int *seen, int *slice, int64_t room, const ls_local_shard *h)
     }
 }
 
-/* `split`, `whole`: copies that parameters have which an axis cuts, and which none does. */
+/* `split`, `whole`: the number of copies of a parameter that an axis shards, and of one that none shards. */
 static void expect(const ls_mesh *mesh, ls_data_parallel data, int split, int whole)
 {
     ls_parallel p = { LS_PARALLEL_DEFAULTS, .mesh = *mesh, .data = data, .units = "class:Block" };
     const int ranks = (int)ls_mesh_ranks(mesh);
     ls_units u[RANKS];
     ls_local_shard h[RANKS];
-    int cut = 0;
+    int sharded = 0;
     for (p.rank = 0; p.rank < ranks; p.rank++)
         lay_out(&u[p.rank], &p);
     int *slices = calloc((size_t)(ranks * u[0].slice), sizeof *slices);
@@ -78,11 +78,11 @@ static void expect(const ls_mesh *mesh, ls_data_parallel data, int split, int wh
     for (int i = 0; i < u->n_slots; i++) {
         const ls_slot *s = &u->slots[i];
         const int64_t count = ls_type_count(&s->whole);
-        const int copies = ls_cuts_axes(&s->cuts) ? split : whole;
+        const int copies = ls_sharded_axes(&s->sharded) ? split : whole;
         int64_t before = 0; /* units in front of its own, in a rank's memory */
         for (int k = 0; k < s->unit; k++)
             before += u->units[k].slice;
-        cut += copies == split && split != whole;
+        sharded += copies == split && split != whole;
         int *seen = calloc((size_t)(count * (copies + 1)), sizeof *seen), *counted = seen + count * copies;
         assert_non_null(seen);
         for (int r = 0; r < ranks; r++) {
@@ -102,14 +102,14 @@ static void expect(const ls_mesh *mesh, ls_data_parallel data, int split, int wh
         }
         for (int64_t k = 0; k < count * copies; k++)
             if (seen[k] != 1)
-                fail_msg("%s, element %lld of copy %lld: %d ranks hold it", s->name, (long long)(k % count),
+                fail_msg("%s, element %lld of copy %lld: %d ranks store it", s->name, (long long)(k % count),
                          (long long)(k / count), seen[k]);
         for (int64_t k = 0; k < count; k++) /* once in each replica */
             assert_int_equal(counted[k], u->sharding.replicas);
         assert_int_equal(ls_slot_everywhere(u, i), copies == ranks);
         free(seen);
     }
-    assert_int_equal(cut > 0, ls_mesh_group_size(mesh, "tp") > 1);
+    assert_int_equal(sharded > 0, ls_mesh_group_size(mesh, "tp") > 1);
     free(slices);
     for (int r = 0; r < ranks; r++)
         ls_units_release(&u[r]);

@@ -189,7 +189,7 @@ static void slices_that_stay(void **state)
         case 13: /* columns of two heads, as many as a head has */
             y = ls_slice(g, ls_attention(g, ls_tanh(g, x), x, x, LS_NONE, 4, 0.5, false), 2, 2, 4);
             break;
-        default: { /* the bias of attention is cut by query */
+        default: { /* the bias of attention is sliced by query */
             ls_value bias = ls_input(g, "bias", LS_TYPE(LS_F32, 1, 2, 6, 6));
             y = ls_slice(g, ls_attention(g, ls_tanh(g, x), x, x, ls_tanh(g, bias), 4, 0.5, false), 1, 4, 2);
             break;

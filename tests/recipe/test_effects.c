@@ -14,7 +14,7 @@ enum { MOST = 4 };
 typedef struct useless {
     const char *key, *sets[MOST], *says;
 } useless;
-#define MASKS \
+#define MASKS                                                                  \
     "model={type: unet, inputs: {x: [1, 32, 32]}, outputs: {y: [32, 32, 3]}}", \
         "loss={type: cross_entropy, of: y}"
 static const useless USELESS[] = {
@@ -142,7 +142,7 @@ static const useless USELESS[] = {
       "optimizer muon gathers whole parameters" },
     { "parallel.mesh",
       { "optimizer={type: adafactor}", "parallel={mesh: {dp: auto, tp: 2}}", "workers=2" },
-      "optimizer adafactor needs whole matrices, and an axis of role tensor cuts" },
+      "optimizer adafactor needs whole matrices, and an axis of role tensor shards" },
     { "eval.ema", { "eval.ema=true" }, "no effect with optimizer.ema_decay 0" },
     { "model.reset", { "model.reset=heads" }, "no effect with model.init random" },
     { "model.rename", { "model.rename=[{from: a, to: b}]" }, "no effect with model.init random" },

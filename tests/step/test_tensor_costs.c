@@ -1,4 +1,4 @@
-/* test_tensor_costs.c - layers split over axis tp: what a rank holds and sends, with and without
+/* test_tensor_costs.c - layers split over axis tp: what a rank stores and sends, with and without
  * parallel.sequence, and which layouts are refused. */
 #include <stdio.h>
 #include <stdlib.h>

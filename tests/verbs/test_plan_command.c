@@ -219,7 +219,7 @@ static void alike_blocks_are_folded(void **state)
     free(folded);
 }
 
-/* The parts that the ranks hold are the tensor, each element once; replicas hold the same. */
+/* The local shards of all ranks are the tensor, each element once; replicas have the same shards. */
 static void parts_cover_the_tensor(void **state)
 {
     (void)state;
