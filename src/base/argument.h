@@ -2,7 +2,7 @@
  * enum, is a mistake of the calling program: the call fails with LS_E_ARG and a message that names the
  * function and the argument, and the program goes on. */
 #pragma once
-#include "lockstep/status.h"
+#include "lockstep/types.h"
 
 /* Message: "ls_trainer_step: inputs is NULL". */
 ls_status ls_argument_missing(const char *function, const char *argument) __attribute__((cold));
@@ -37,3 +37,7 @@ ls_status ls_argument_unknown(const char *function, const char *argument, int va
             return ls_argument_unknown(__func__, #x, (int)(x), #type);  \
     } while (0)
 #define LS_ARG_DTYPE(x) LS_ARG_ENUM(ls_dtype, x, LS_DTYPE_COUNT - 1)
+
+/* Whether a type that a caller gave can be used: its element type is one of ls_dtype, and it has 0 to
+ * LS_MAX_DIMS dimensions, none below 0. */
+bool ls_type_is_sound(const ls_type *t);

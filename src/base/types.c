@@ -35,6 +35,14 @@ bool ls_dtype_parse(const char *name, ls_dtype *out)
     return false;
 }
 
+bool ls_type_is_sound(const ls_type *t)
+{
+    bool sound = known(t->dtype) && t->ndim >= 0 && t->ndim <= LS_MAX_DIMS;
+    for (int i = 0; sound && i < t->ndim; i++)
+        sound = t->dims[i] >= 0;
+    return sound;
+}
+
 int64_t ls_type_count(const ls_type *t)
 {
     LS_ARG_OR(t, 0);

@@ -43,10 +43,7 @@ static ls_status check_array(const blocks *b, int64_t i, ls_box *box)
     const ls_type *t = &a->type, *mine = &a->block.type;
     if (!a->name || !*a->name)
         return ls_fail(LS_E_ARG, "array %" PRId64 " has no name", i);
-    bool sound = (int)t->dtype >= 0 && t->dtype < LS_DTYPE_COUNT && t->ndim >= 0 && t->ndim <= LS_MAX_DIMS;
-    for (int d = 0; sound && d < t->ndim; d++)
-        sound = t->dims[d] >= 0;
-    if (!sound)
+    if (!ls_type_is_sound(t))
         return arrays_bad(a, "its element type or its shape is not valid");
     if (mine->dtype != t->dtype || mine->ndim != t->ndim)
         return arrays_bad(a, "its block is of another element type or number of dimensions");

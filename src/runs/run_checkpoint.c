@@ -103,10 +103,7 @@ static ls_status check_shard(const ls_shard *s, int64_t i)
     if (!s->name || !*s->name)
         return ls_fail(LS_E_ARG, "shard %lld has no name", (long long)i);
     const ls_type *t = &s->type;
-    bool sound = (int)t->dtype >= 0 && t->dtype < LS_DTYPE_COUNT && t->ndim >= 0 && t->ndim <= LS_MAX_DIMS;
-    for (int d = 0; sound && d < t->ndim; d++)
-        sound = t->dims[d] >= 0;
-    if (!sound)
+    if (!ls_type_is_sound(t))
         return ls_fail(LS_E_ARG, "shard \"%s\": its element type or its shape is not valid", s->name);
     const int64_t all = ls_type_count(t);
     if (s->first < 0 || s->count < 0 || s->first > all || s->count > all - s->first)

@@ -1,5 +1,6 @@
 /* test_types.c - types and tensors: sizes, counts that do not overflow, strides. */
 #include "lockstep/types.h"
+#include "base/argument.h"
 #include "support/support.h"
 #include <string.h>
 
@@ -66,6 +67,22 @@ static void equality(void **state)
     assert_false(ls_type_equal(&a, &b));
 }
 
+/* A type from a caller: no number of it may lead out of an array or a table. */
+static void what_is_sound(void **state)
+{
+    (void)state;
+    ls_type t = LS_TYPE(LS_F32, 2, 0);
+    assert_true(ls_type_is_sound(&t) && ls_type_is_sound(&LS_SCALAR(LS_U8)));
+    t.dims[1] = -1;
+    assert_false(ls_type_is_sound(&t));
+    t.ndim = 1; /* then it is not looked at */
+    assert_true(ls_type_is_sound(&t));
+    for (int ndim = -1; ndim <= LS_MAX_DIMS + 1; ndim += LS_MAX_DIMS + 2)
+        assert_false(ls_type_is_sound(&(ls_type){ LS_F32, ndim, { 0 } }));
+    for (int dtype = -1; dtype <= LS_DTYPE_COUNT; dtype += LS_DTYPE_COUNT + 1)
+        assert_false(ls_type_is_sound(&(ls_type){ (ls_dtype)dtype, 0, { 0 } }));
+}
+
 static void strides(void **state)
 {
     (void)state;
@@ -92,6 +109,7 @@ int main(void)
         cmocka_unit_test(counts),
         cmocka_unit_test(huge_shapes_do_not_wrap),
         cmocka_unit_test(equality),
+        cmocka_unit_test(what_is_sound),
         cmocka_unit_test(strides),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
