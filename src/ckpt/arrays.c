@@ -17,6 +17,7 @@
 #include "base/json.h"
 #include "base/sys.h"
 #include "ckpt/checkpoint.h"
+#include "ckpt/checkpoint_head.h"
 #include "comm/group_calls.h"
 
 typedef struct blocks {
@@ -217,14 +218,9 @@ static void end(blocks *b)
 
 static char *trainer_json(const blocks *b, const char *text)
 {
-    ls_json j = { 0 };
-    ls_json_object(&j, NULL);
-    ls_json_int(&j, "world", b->group ? ls_group_size(b->group) : 1);
-    ls_json_text(&j, "version", LS_VERSION);
-    ls_json_text(&j, "text", text ? text : "");
-    ls_json_close_object(&j);
-    ls_str_add(&j.out, "\n");
-    return ls_str_take(&j.out);
+    const int ranks = b->group ? ls_group_size(b->group) : 1;
+    return ls_checkpoint_head_json(
+        &(ls_checkpoint_head){ .step = -1, .last_epoch = -1, .world = ranks, .text = text });
 }
 
 /* ---- one save at a time in a folder: it deletes what others have left there */
@@ -461,8 +457,9 @@ ls_status ls_arrays_text(char **text, const char *dir)
     if (s == LS_OK)
         s = ls_json_parse(&j, json, size, path);
     if (s == LS_OK) {
-        const char *found = json_string_value(json_object_get(j, "text"));
-        *text = ls_sys_strdup(found ? found : "");
+        ls_checkpoint_head head;
+        ls_checkpoint_head_read(&head, j);
+        *text = ls_sys_strdup(head.text);
         if (!*text)
             s = ls_fail(LS_E_MEMORY, "%s: no memory for its text", path);
     }

@@ -12,6 +12,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/log.h"
+#include "ckpt/checkpoint_head.h"
 #include "data_record.h"
 #include "module_record.h"
 #include "record/remote.h"
@@ -27,8 +28,7 @@
     X("epoch_seconds", sums.seconds) \
     X("loss", metrics.loss) X("lr", metrics.lr) X("stop_value", metrics.stop_value)
 #define COUNTS(X)                                                             \
-    X("step", step)                                                           \
-    X("epoch", metrics.epoch)                                                 \
+    X("epoch", metrics.epoch) /* as last_epoch, for older versions */         \
     X("next_epoch", epoch)                                                    \
     X("next_epoch_step", epoch_step)                                          \
     X("epoch_samples", sums.samples)                                          \
@@ -47,8 +47,16 @@ char *ls_resume_text(const ls_resume_point *p, const ls_recipe *r, const ls_trai
 {
     const ls_compiled *c = &t->compiled;
     char mesh[128], *yaml = ls_recipe_yaml(r, false);
+    ls_metric metrics[LS_RUN_METRICS];
+    ls_metric_names names;
+    const ls_checkpoint_head head = { .step = p->step,
+                                      .last_epoch = p->metrics.epoch,
+                                      .world = ls_mesh_ranks(&c->parallel.mesh),
+                                      .n_metrics = ls_run_metrics_list(metrics, names, &p->metrics, false),
+                                      .metrics = metrics };
     ls_json j = { 0 };
     ls_json_object(&j, NULL);
+    ls_checkpoint_head_write(&j, &head);
 #define COUNT(key, member) ls_json_int(&j, key, p->member);
 #define NUMBER(key, member) ls_json_f64(&j, key, p->member);
     COUNTS(COUNT)
@@ -74,7 +82,6 @@ char *ls_resume_text(const ls_resume_point *p, const ls_recipe *r, const ls_trai
     ls_json_int(&j, "seed", r->run.seed);
     ls_json_int(&j, "global_batch", r->train.global_batch);
     ls_json_int(&j, "micro_batch", r->train.micro_batch);
-    ls_json_int(&j, "world", ls_mesh_ranks(&c->parallel.mesh));
     ls_json_text(&j, "mesh", ls_mesh_text(mesh, &c->parallel.mesh));
     ls_json_text(&j, "device", c->device.ops->name);
     ls_json_text(&j, "isa", c->device.arch->name);
@@ -82,7 +89,6 @@ char *ls_resume_text(const ls_resume_point *p, const ls_recipe *r, const ls_trai
     if (p->train)
         ls_data_record(&j, p->train, p->eval);
     ls_module_record(&j, r);
-    ls_json_text(&j, "version", LS_VERSION);
     ls_json_text(&j, "recipe", yaml);
     ls_json_close_object(&j);
     ls_str_add(&j.out, yaml ? "\n" : NULL);
@@ -98,7 +104,9 @@ static double number_at(const json_t *object, const char *key)
 
 static void read_point(ls_resume_point *p, const json_t *j)
 {
-    *p = (ls_resume_point){ 0 };
+    ls_checkpoint_head head;
+    ls_checkpoint_head_read(&head, j);
+    *p = (ls_resume_point){ .step = head.step };
 #define COUNT(key, member) p->member = json_integer_value(json_object_get(j, key));
 #define NUMBER(key, member) p->member = number_at(j, key);
     COUNTS(COUNT)
@@ -119,7 +127,7 @@ static void read_point(ls_resume_point *p, const json_t *j)
     p->metrics.eval = ls_evaluation_read(j, "eval_");
     p->metrics.eval_rouge = ls_rouge_read(j, "eval_");
     p->metrics.step = p->step;
-    p->metrics.epoch = p->epoch_step > 0 ? p->epoch : p->epoch - 1; /* of the last step */
+    p->metrics.epoch = head.last_epoch;
 }
 
 int64_t ls_resume_epoch(const ls_resume_point *p, int64_t step)
@@ -217,9 +225,10 @@ static ls_status resume_compare(ls_str *out, ls_resume_change *change, const jso
                *isa = json_string_value(json_object_get(j, "isa")),
                *device = json_string_value(json_object_get(j, "device"));
     const char *here = t->compiled.device.arch->name, *now_on = t->compiled.device.ops->name;
-    const int64_t world = json_integer_value(json_object_get(j, "world")),
-                  ranks = ls_mesh_ranks(&t->compiled.parallel.mesh);
+    const int64_t ranks = ls_mesh_ranks(&t->compiled.parallel.mesh);
+    ls_checkpoint_head head;
     ls_recipe *there;
+    ls_checkpoint_head_read(&head, j);
     if (!yaml || !isa)
         return ls_fail(
             LS_E_FORMAT,
@@ -249,17 +258,17 @@ static ls_status resume_compare(ls_str *out, ls_resume_change *change, const jso
             out,
             "%sISA level: %s here, %s there (how numbers are rounded; --set isa=%s where the machine has it)",
             out->len ? "; " : "", here, isa, isa);
-    if (world != ranks && r->precision.reduce != LS_F32 && r->precision.reduce != LS_F64)
+    if (head.world != ranks && r->precision.reduce != LS_F32 && r->precision.reduce != LS_F64)
         ls_str_printf(out, "%sranks: %lld here, %lld there (sums over ranks are rounded to %s)",
-                      out->len ? "; " : "", (long long)ranks, (long long)world,
+                      out->len ? "; " : "", (long long)ranks, (long long)head.world,
                       ls_dtype_name(r->precision.reduce));
     ls_module_difference(out, j, r);
     compare_data(out, &change->eval_data, j, now);
-    if (world != ranks && r->parallel.sync_batch_norm)
+    if (head.world != ranks && r->parallel.sync_batch_norm)
         ls_str_printf(out,
                       "%sranks: %lld here, %lld there (what batch norm's statistics are over: "
                       "parallel.sync_batch_norm)",
-                      out->len ? "; " : "", (long long)ranks, (long long)world);
+                      out->len ? "; " : "", (long long)ranks, (long long)head.world);
     return LS_OK;
 }
 
@@ -324,8 +333,10 @@ ls_status ls_resume_step(int64_t *step, const char *checkpoint)
     *step = 0;
     if (!ls_checkpoint_is(checkpoint) && ls_dcp_is(checkpoint))
         return LS_OK;
+    ls_checkpoint_head head;
     ls_status s = read_trainer(&j, checkpoint);
-    *step = json_integer_value(json_object_get(j, "step"));
+    ls_checkpoint_head_read(&head, j);
+    *step = s == LS_OK && head.step > 0 ? head.step : 0;
     json_decref(j);
     return s;
 }

@@ -6,6 +6,7 @@
 #include "base/argument.h"
 #include "base/check.h"
 #include "base/sys.h"
+#include "ckpt/checkpoint_head.h"
 #include "run_own.h"
 
 enum { MOST_TEXT = 1 << 20 };
@@ -14,17 +15,12 @@ enum { MOST_TEXT = 1 << 20 };
 
 char *ls_run_saved_json(const ls_run_saved *s, int ranks)
 {
+    const ls_checkpoint_head head = { s->step, s->epoch, ranks, s->metrics.n, s->metrics.at, s->text };
     ls_json j = { 0 };
     ls_json_object(&j, NULL);
-    ls_json_int(&j, "step", s->step);
-    ls_json_int(&j, "epoch", s->epoch);
+    ls_checkpoint_head_write(&j, &head);
+    ls_json_int(&j, "epoch", s->epoch); /* for older versions, which know no last_epoch */
     ls_json_int(&j, "report", s->report);
-    ls_json_int(&j, "world", ranks);
-    ls_json_text(&j, "version", LS_VERSION);
-    ls_json_object(&j, "metrics");
-    ls_metric_list_write(&j, &s->metrics);
-    ls_json_close_object(&j);
-    ls_json_text(&j, "text", s->text);
     ls_json_close_object(&j);
     ls_str_add(&j.out, "\n");
     return ls_str_take(&j.out);
@@ -35,12 +31,13 @@ ls_status ls_run_saved_read(ls_run_saved *out, const char *json, const char *whe
     json_t *j = NULL;
     *out = (ls_run_saved){ 0 };
     LS_TRY(ls_json_parse(&j, json, strlen(json), where));
-    const char *text = json_string_value(json_object_get(j, "text"));
-    *out = (ls_run_saved){ .step = json_integer_value(json_object_get(j, "step")),
-                           .epoch = json_integer_value(json_object_get(j, "epoch")),
+    ls_checkpoint_head head;
+    ls_checkpoint_head_read(&head, j);
+    *out = (ls_run_saved){ .step = head.step,
+                           .epoch = head.last_epoch,
                            .report = json_integer_value(json_object_get(j, "report")),
                            .metrics = ls_metric_list_read(json_object_get(j, "metrics")),
-                           .text = ls_sys_strdup(text ? text : "") };
+                           .text = ls_sys_strdup(head.text) };
     json_decref(j);
     return out->text ? ls_metric_list_status(&out->metrics) : ls_sys_have(out->text);
 }

@@ -1,7 +1,9 @@
 /* checkpoint_calls.c - checkpoints of a trainer without a run around it: the public calls. */
-#include <stdio.h>
+#include <stdlib.h>
 
 #include "base/argument.h"
+#include "base/sys.h"
+#include "ckpt/checkpoint_head.h"
 #include "state.h"
 #include "trainer.h"
 
@@ -10,13 +12,17 @@ ls_status ls_trainer_save_checkpoint(ls_trainer *t, const char *dir)
     LS_ARG(t);
     LS_ARG(dir);
     LS_TRAINER_USE(t);
-    char json[128];
     LS_TRY(ls_trainer_needs_weights(t, "ls_trainer_save_checkpoint"));
     LS_TRY(ls_trainer_needs_parameters(t, "ls_trainer_save_checkpoint"));
-    snprintf(json, sizeof json, "{\"world\": %d, \"version\": \"" LS_VERSION "\"}\n",
-             t->group ? ls_group_size(t->group) : 1);
+    const int ranks = t->group ? ls_group_size(t->group) : 1;
+    char *json = ls_checkpoint_head_json(
+        &(ls_checkpoint_head){ .step = -1, .last_epoch = -1, .world = ranks });
     const ls_checkpoint_contents texts = { .config = "{}\n", .trainer = json, .max_file = (uint64_t)5 << 30 };
-    return ls_trainer_save_state(t, dir, &texts, NULL);
+    ls_status s = ls_checkpoint_together(t->group, ls_sys_have(json));
+    if (s == LS_OK)
+        s = ls_trainer_save_state(t, dir, &texts, NULL);
+    free(json);
+    return s;
 }
 
 static ls_status load_dcp(ls_trainer *t, const char *dir)

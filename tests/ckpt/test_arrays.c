@@ -166,6 +166,21 @@ static ls_status save_meanwhile(ls_group *g, void *context)
     return LS_OK;
 }
 
+/* The head that every checkpoint has: no step is known, and no metric. */
+static void check_head(const char *dir, int ranks)
+{
+    char expected[200], *path = ls_path_join(dir, "trainer.json"), *json;
+    size_t size;
+    snprintf(expected, sizeof expected,
+             "{\"step\":null,\"last_epoch\":null,\"world\":%d,\"version\":\"" LS_VERSION
+             "\",\"metrics\":{},\"text\":\"t = \\\"1/4\\\"\"}\n",
+             ranks);
+    ASSERT_OK(ls_file_read(&json, &size, path));
+    assert_string_equal(json, expected);
+    free(json);
+    free(path);
+}
+
 static ls_status load(ls_group *g, void *context)
 {
     const job *j = context;
@@ -229,6 +244,7 @@ static void any_ranks_load_what_any_ranks_save(void **state)
             ASSERT_OK(ls_arrays_text(&text, dir));
             assert_string_equal(text, "t = \"1/4\"");
             free(text);
+            check_head(dir, ranks);
             char *path = ls_path_join(dir, "model.safetensors"); /* the file of one rank, byte for byte */
             ASSERT_OK(ls_file_read(&this, &n, path));
             ASSERT_OK(ls_file_read(&one, &k, ls_test_path("save-0/model.safetensors")));

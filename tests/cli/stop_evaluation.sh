@@ -86,7 +86,7 @@ rows() {
     cut -d, -f1-7 "runs/$1/metrics.csv"
 }
 # point NAME: what its last trainer.json says, without times
-point() { sed -E 's/"(epoch_seconds)":[^,}]*,?//g; s/"(world|mesh|recipe)":.*//' "runs/$1/checkpoints/latest/trainer.json"; }
+point() { sed -E 's/"(epoch_seconds)":[^,}]*,?//g; s/"(mesh|recipe)":.*//; s/"world":[0-9]+,//' "runs/$1/checkpoints/latest/trainer.json"; }
 # alike NAME [OF]: it ended as the run OF, which nothing disturbed
 alike() {
     local of=${2-whole} file

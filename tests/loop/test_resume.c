@@ -70,8 +70,14 @@ static void through_versions(bool within, const char *const (*older_names)[2])
         .train = &SET
     };
     ls_resume_point p;
-    char *text = ls_resume_text(&point, r, t), *older = replaced(text, 4, older_names),
-         *none = replaced(text, 1, &(const char *const[2]){ "\"epoch_targets\":4,", "\"epoch_targets\":0," });
+    char *text = ls_resume_text(&point, r, t), head[256], *older = replaced(text, 5, older_names),
+         *none = replaced(text, 1, &(const char *const[2]){ "\"epoch_targets\":4,", "\"epoch_targets\":0," }),
+         *between = replaced(text, 1, older_names);
+    snprintf(head, sizeof head,
+             "{\"step\":%d,\"last_epoch\":%d,\"world\":1,\"version\":\"" LS_VERSION
+             "\",\"metrics\":{\"loss\":0.125},\"text\":\"\",\"epoch\":",
+             9 + within, 2 + within);
+    assert_memory_equal(text, head, strlen(head));
     through(&p, &ended, t, r, text, within ? "now-1" : "now");
     assert_true(p.step == point.step && p.epoch == 3 && p.epoch_step == within &&
                 p.metrics.epoch == 2 + within);
@@ -86,6 +92,10 @@ static void through_versions(bool within, const char *const (*older_names)[2])
     /* no target of the epoch has counted so far */
     through(&p, &ended, t, r, none, within ? "nothing-1" : "nothing");
     assert_int_equal(p.sums.count, 0);
+    /* it had `epoch`, of the last step, and no last_epoch */
+    through(&p, NULL, t, r, between, within ? "between-1" : "between");
+    assert_true(p.epoch == 3 && p.metrics.epoch == 2 + within);
+    free(between);
     free(text);
     free(older);
     free(none);
@@ -143,12 +153,14 @@ static void of_this_version_and_of_older_ones(void **state)
 {
     (void)state;
     static const char *const END[][2] = {
+        { "\"last_epoch\":2,", "" },
         { "\"epoch\":2,\"next_epoch\":3,\"next_epoch_step\":0,", "\"epoch\":3,\"epoch_step\":0," },
         { "\"epoch_targets\":4,", "" },
         { "\"epoch_skipped\":1,", "" },
         { "\"train_loss\":0.75", "\"loss\":0.75" },
     };
     static const char *const WITHIN[][2] = {
+        { "\"last_epoch\":3,", "" },
         { "\"epoch\":3,\"next_epoch\":3,\"next_epoch_step\":1,", "\"epoch\":3,\"epoch_step\":1," },
         { "\"epoch_targets\":4,", "" },
         { "\"epoch_skipped\":1,", "" },

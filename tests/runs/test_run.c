@@ -124,6 +124,11 @@ static void a_loop_reports_and_goes_on(void **state)
     assert_int_equal(result->best->step, 21);
     assert_int_equal(result->n_checkpoints, 2); /* the best of before need not stay */
     ls_result_free(&result);
+    char *head = file_of_run("loop", "checkpoints/step-00000021/trainer.json");
+    assert_string_equal(head, "{\"step\":21,\"last_epoch\":3,\"world\":1,\"version\":\"" LS_VERSION
+                              "\",\"metrics\":{\"loss\":0.125,\"eval_loss\":0.7},\"text\":\"\","
+                              "\"epoch\":3,\"report\":3}\n");
+    free(head);
     char *rows = file_of_run("loop", "metrics.jsonl"), *csv = file_of_run("loop", "metrics.csv"),
          *config = file_of_run("loop", "config.txt");
     ASSERT_CONTAINS(rows, "{\"kind\":\"report\",\"report\":0,\"step\":10,\"epoch\":0,\"loss\":0.5,\"eval_"
