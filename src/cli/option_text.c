@@ -15,16 +15,23 @@ const ls_option_row *ls_option_find(const ls_option_row *rows, const char *name,
 
 static const ls_key *option_key(const ls_option_row *o)
 {
-    const int row = o->key && *o->key ? ls_key_find(o->key) : -1;
-    return row < 0 ? NULL : &LS_KEYS[row];
+    return o->key && *o->key ? ls_key_named(o->key) : NULL;
+}
+
+static const char *option_word(const ls_option_row *o, const ls_key *k, int i)
+{
+    return k ? ls_key_word(k, i) : o->words[i];
 }
 
 void ls_option_words(ls_str *out, const ls_option_row *o, const char *between, const char *last)
 {
     const ls_key *k = option_key(o);
-    const char *const *words = k ? k->words : o->words;
-    for (int i = 0; words && words[i]; i++)
-        ls_str_printf(out, "%s%s", !i ? "" : words[i + 1] ? between : last, words[i]);
+    const bool choice = k ? k->kind == LS_KEY_CHOICE || k->kind == LS_KEY_WORD : o->words != NULL;
+    const char *word = NULL, *next = NULL;
+    for (int i = 0; choice && (word = i ? next : option_word(o, k, 0)); i++) {
+        next = option_word(o, k, i + 1);
+        ls_str_printf(out, "%s%s", !i ? "" : next ? between : last, word);
+    }
 }
 
 void ls_option_range(ls_str *out, const ls_option_row *o, bool high)

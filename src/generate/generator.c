@@ -286,7 +286,7 @@ ls_status ls_generator_of_recipe(ls_generator **out, const ls_recipe *r, const l
     ls_decoder_config decoder;
     ls_t5_config t5;
     if (m->decoder) {
-        m->decoder(&decoder, r);
+        m->decoder(&decoder, r, m->preset);
         return create(out, &(ls_generator){ .decoder = decoder }, w, o);
     }
     m->t5(&t5, r);

@@ -34,11 +34,11 @@ static bool may_differ(const char *key)
 static char *identity(const ls_recipe *r)
 {
     ls_str s = { 0 };
-    for (int i = 0; i < LS_KEY_COUNT; i++) {
-        if (may_differ(LS_KEYS[i].key))
+    for (int i = 0; i < ls_key_count(); i++) {
+        if (may_differ(ls_key_at(i)->key))
             continue;
-        char *value = ls_recipe_value(r, LS_KEYS[i].key);
-        ls_str_printf(&s, "%s: ", LS_KEYS[i].key);
+        char *value = ls_recipe_value(r, ls_key_at(i)->key);
+        ls_str_printf(&s, "%s: ", ls_key_at(i)->key);
         ls_str_add(&s, value);
         ls_str_add(&s, "\n");
         free(value);

@@ -359,8 +359,6 @@ const ls_data_row LS_DATA[] = {
     { "module", "config", LS_SAMPLES_FIELDS, "reading", check_module, open_module, false },
     { NULL, NULL, LS_SAMPLES_IMAGES, NULL, NULL, NULL, false },
 };
-const char *const LS_DATA_WORDS[] = { "fashion-mnist", "mnist", "idx",    "images", "shapes",
-                                      "text",          "pairs", "arrays", "module", NULL };
 
 const ls_data_row *ls_recipe_data(const ls_recipe *r)
 {

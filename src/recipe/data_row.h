@@ -23,8 +23,7 @@ typedef struct ls_data_row {
     bool fields; /* a model of fields takes its samples, too */
 } ls_data_row;
 
-extern const ls_data_row LS_DATA[];       /* ended by a row without name */
-extern const char *const LS_DATA_WORDS[]; /* their names, ended by NULL */
+extern const ls_data_row LS_DATA[]; /* ended by a row without name */
 const ls_data_row *ls_recipe_data(const ls_recipe *r);
 
 /* The channels of the model's images: model.in_channels or, of images with masks, those of model.inputs. */

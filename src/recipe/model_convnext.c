@@ -1,4 +1,5 @@
 /* model_convnext.c - the rows of ConvNeXt. */
+#include "key_row.h"
 #include "model_row.h"
 #include "recipe_setting.h"
 
@@ -9,8 +10,9 @@ static const size TINY = { { 3, 3, 9, 3 }, { 96, 192, 384, 768 } },
                   SMALL = { { 3, 3, 27, 3 }, { 96, 192, 384, 768 } },
                   BASE = { { 3, 3, 27, 3 }, { 128, 256, 512, 1024 } };
 
-static ls_status convnext_build(ls_graph *g, const ls_recipe *r, const size *s, int64_t batch)
+static ls_status convnext_build(ls_graph *g, const ls_recipe *r, const void *preset, int64_t batch)
 {
+    const size *s = preset;
     ls_convnext_config c = { .image_size = r->model.image_size,
                              .in_channels = r->model.in_channels,
                              .classes = LS_RECIPE_CLASSES(r),
@@ -24,19 +26,6 @@ static ls_status convnext_build(ls_graph *g, const ls_recipe *r, const size *s, 
     return ls_convnext_build(g, &c, batch);
 }
 
-static ls_status build_tiny(ls_graph *g, const void *recipe, int64_t batch)
-{
-    return convnext_build(g, recipe, &TINY, batch);
-}
-static ls_status build_small(ls_graph *g, const void *recipe, int64_t batch)
-{
-    return convnext_build(g, recipe, &SMALL, batch);
-}
-static ls_status build_base(ls_graph *g, const void *recipe, int64_t batch)
-{
-    return convnext_build(g, recipe, &BASE, batch);
-}
-
 static ls_status convnext_check(const ls_recipe *r)
 {
     const long long image = r->model.image_size;
@@ -47,15 +36,20 @@ static ls_status convnext_check(const ls_recipe *r)
                    ls_recipe_where(r, "model.image_size"), image);
 }
 
-#define KEYS "image_size in_channels classes outputs loss stochastic_depth label_smoothing"
-static const char *const CONFIG[] = { "image_size", "in_channels", "classes", NULL };
+static const ls_key CONVNEXT_ROWS[] = {
+    { "model.stochastic_depth", LS_KEY_REAL, AT(model.stochastic_depth), "0.1", 0, 1, .below = true,
+      .type = "model.type",
+      .help = "probability that a sample skips the last block's branch in training; earlier ones have less, "
+              "in equal steps from 0 on. torchvision: 0.1 for convnext_tiny, 0.4 for _small, 0.5 for _base" },
+};
 
 extern const ls_model_row ls_convnext_tiny_row, ls_convnext_small_row, ls_convnext_base_row;
-#define ROW(size)                                                                                     \
-    {                                                                                                 \
-        .name = "convnext_" #size, .keys = KEYS, .samples = LS_SAMPLES_IMAGES, .build = build_##size, \
-        .check = convnext_check, .config = CONFIG                                                     \
+#define CONVNEXT(word, size)                                                                    \
+    {                                                                                           \
+        .name = word, .preset = &(size), .samples = LS_SAMPLES_IMAGES, .build = convnext_build, \
+        .keys = "image_size in_channels classes outputs loss stochastic_depth label_smoothing", \
+        OWN_KEYS(CONVNEXT_ROWS), .check = convnext_check                                        \
     }
-const ls_model_row ls_convnext_tiny_row = ROW(tiny);
-const ls_model_row ls_convnext_small_row = ROW(small);
-const ls_model_row ls_convnext_base_row = ROW(base);
+const ls_model_row ls_convnext_tiny_row = CONVNEXT("convnext_tiny", TINY);
+const ls_model_row ls_convnext_small_row = CONVNEXT("convnext_small", SMALL);
+const ls_model_row ls_convnext_base_row = CONVNEXT("convnext_base", BASE);

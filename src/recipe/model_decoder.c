@@ -1,12 +1,20 @@
 /* model_decoder.c - the rows of the models that predict the next token: Hugging Face's Llama and Qwen2. The
  * keys of their config.json, and the values of absent keys, are those of transformers 4 and 5
  * (configuration_llama.py, configuration_qwen2.py). */
+#include "key_row.h"
 #include "model_row.h"
 #include "recipe_setting.h"
 
-static ls_decoder_config config_of(const ls_recipe *r)
+/* What distinguishes the models: the class of a layer, and whether q, k and v have a bias. */
+typedef struct decoder_preset {
+    const char *block;
+    bool qkv_bias;
+} decoder_preset;
+
+static void decoder_config(ls_decoder_config *out, const ls_recipe *r, const void *preset)
 {
-    return (ls_decoder_config){ .seq_length = r->data.seq_length,
+    const decoder_preset *p = preset;
+    *out = (ls_decoder_config){ .seq_length = r->data.seq_length,
                                 .vocab_size = r->model.vocab_size,
                                 .hidden_size = r->model.hidden_size,
                                 .mlp_size = r->model.mlp_size,
@@ -18,33 +26,15 @@ static ls_decoder_config config_of(const ls_recipe *r)
                                 .rope_theta = r->model.rope_theta,
                                 .init_deviation = r->model.init_deviation,
                                 .attention_dropout = r->model.attention_dropout,
-                                .tied = r->model.tied };
+                                .tied = r->model.tied,
+                                .qkv_bias = p->qkv_bias,
+                                .block = p->block };
 }
 
-static void llama(ls_decoder_config *out, const ls_recipe *r)
-{
-    *out = config_of(r);
-    out->block = "LlamaDecoderLayer";
-}
-
-static void qwen2(ls_decoder_config *out, const ls_recipe *r)
-{
-    *out = config_of(r);
-    out->qkv_bias = true;
-    out->block = "Qwen2DecoderLayer";
-}
-
-static ls_status build_llama(ls_graph *g, const void *recipe, int64_t batch)
+static ls_status decoder_build(ls_graph *g, const ls_recipe *r, const void *preset, int64_t batch)
 {
     ls_decoder_config c;
-    llama(&c, recipe);
-    return ls_decoder_build(g, &c, batch);
-}
-
-static ls_status build_qwen2(ls_graph *g, const void *recipe, int64_t batch)
-{
-    ls_decoder_config c;
-    qwen2(&c, recipe);
+    decoder_config(&c, r, preset);
     return ls_decoder_build(g, &c, batch);
 }
 
@@ -153,23 +143,23 @@ static const ls_huggingface QWEN2 = { .architecture = "Qwen2ForCausalLM",
 static const ls_second_name SECOND[] = { { "lm_head.weight", "model.embed_tokens.weight", true },
                                          { NULL, NULL, false } };
 
-#define KEYS                                                                                   \
-    "layers heads hidden_size mlp_size vocab_size kv_heads head_dim norm_eps rope_theta tied " \
-    "init_deviation attention_dropout"
+static const ls_key DECODER_ROWS[] = {
+    { "model.kv_heads", LS_KEY_INT, AT(model.kv_heads), "0", 0, 10000, .type = "model.type",
+      .help = "key and value heads (grouped-query attention); divides `heads`; 0: as many as `heads`" },
+    { "model.rope_theta", LS_KEY_REAL, AT(model.rope_theta), "10000", 1, 1e12, .type = "model.type",
+      .help = "base of the rotary positions" },
+    { "model.init_deviation", LS_KEY_REAL, AT(model.init_deviation), "0.02", 0, 100, .type = "model.type",
+      .help = "standard deviation of initial weights" },
+};
+
 extern const ls_model_row ls_llama_row, ls_qwen2_row;
-const ls_model_row ls_llama_row = { .name = "llama",
-                                    .keys = KEYS,
-                                    .samples = LS_SAMPLES_TEXT,
-                                    .build = build_llama,
-                                    .check = decoder_check,
-                                    .decoder = llama,
-                                    .huggingface = &LLAMA,
-                                    .second_names = SECOND };
-const ls_model_row ls_qwen2_row = { .name = "qwen2",
-                                    .keys = KEYS,
-                                    .samples = LS_SAMPLES_TEXT,
-                                    .build = build_qwen2,
-                                    .check = decoder_check,
-                                    .decoder = qwen2,
-                                    .huggingface = &QWEN2,
-                                    .second_names = SECOND };
+#define DECODER_ROW(word, its_block, its_qkv_bias, its_huggingface)                                         \
+    {                                                                                                       \
+        .name = word, .preset = &(const decoder_preset){ its_block, its_qkv_bias },                         \
+        .keys = "layers heads hidden_size mlp_size vocab_size kv_heads head_dim norm_eps rope_theta"        \
+                " tied init_deviation attention_dropout",                                                   \
+        OWN_KEYS(DECODER_ROWS), .samples = LS_SAMPLES_TEXT, .build = decoder_build, .check = decoder_check, \
+        .decoder = decoder_config, .huggingface = &(its_huggingface), .second_names = SECOND                \
+    }
+const ls_model_row ls_llama_row = DECODER_ROW("llama", "LlamaDecoderLayer", false, LLAMA);
+const ls_model_row ls_qwen2_row = DECODER_ROW("qwen2", "Qwen2DecoderLayer", true, QWEN2);

@@ -1,5 +1,6 @@
 /* model_mlp.c - the row of the multi-layer perceptron: over an image, or from named fields to named outputs.
  */
+#include "key_row.h"
 #include "model_row.h"
 
 #include <string.h>
@@ -23,9 +24,9 @@ static ls_status build_fields(ls_graph *g, const ls_recipe *r, int64_t batch)
     return ls_task_build(g, &c, batch);
 }
 
-static ls_status mlp_build(ls_graph *g, const void *recipe, int64_t batch)
+static ls_status mlp_build(ls_graph *g, const ls_recipe *r, const void *preset, int64_t batch)
 {
-    const ls_recipe *r = recipe;
+    (void)preset;
     if (r->model.inputs.n)
         return build_fields(g, r, batch);
     ls_mlp_config c = { .image_size = r->model.image_size,
@@ -57,16 +58,28 @@ static ls_status mlp_check(const ls_recipe *r)
     return ls_recipe_check_losses(r);
 }
 
-static const char *const CONFIG[] = { "image_size", "in_channels", "hidden", "act", "classes", NULL };
-static const char *const CONFIG_FIELDS[] = { "inputs", "outputs", "hidden", "act", "scale", NULL };
+static const ls_key MLP_ROWS[] = {
+    { "model.hidden", LS_KEY_INTS, AT(model.hidden), "[128]", 1, 1e6, .type = "model.type", .config = true,
+      .help = "widths of the hidden layers; `[]`: none" },
+    { "model.act", LS_KEY_CHOICE, AT(model.act), "relu",
+      WORDS([LS_MLP_ACT_RELU] = "relu", [LS_MLP_ACT_GELU] = "gelu", [LS_MLP_ACT_GELU_TANH] = "gelu_tanh"),
+      .type = "model.type", .config = true, .help = "activation after each hidden layer" },
+    { "model.scale", LS_KEY_CHOICE, AT(model.scale), "standard",
+      WORDS([LS_SCALE_STANDARD] = "standard", [LS_SCALE_NONE] = "none"), .type = "model.type", .config = true,
+      NEEDS("model.inputs !{}"),
+      .help = "`standard`: inputs, and targets of mse, mae and huber, are computed with as (value - mean) / "
+              "deviation of the training split; outputs and metrics are in the data's own units" },
+    { "model.refit", LS_KEY_BOOL, AT(model.refit), "false", .type = "model.type",
+      NEEDS("model.scale standard", "model.inputs !{}", "model.init !random"),
+      .help = "true: mean and deviation are found again; false: those of `init` are kept" },
+};
 
 extern const ls_model_row ls_mlp_row;
 const ls_model_row ls_mlp_row = {
     .name = "mlp",
     .keys = "image_size in_channels hidden act classes inputs outputs scale refit loss label_smoothing",
+    OWN_KEYS(MLP_ROWS),
     .samples = LS_SAMPLES_IMAGES,
     .build = mlp_build,
-    .check = mlp_check,
-    .config = CONFIG,
-    .config_fields = CONFIG_FIELDS
+    .check = mlp_check
 };

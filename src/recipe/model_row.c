@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "recipe_setting.h"
+#include "recipe_fields.h"
 
 extern const ls_model_row ls_vit_row, ls_mlp_row, ls_resnet18_row, ls_resnet34_row, ls_resnet50_row,
     ls_convnext_tiny_row, ls_convnext_small_row, ls_convnext_base_row, ls_llama_row, ls_qwen2_row, ls_t5_row,
@@ -25,10 +25,6 @@ const ls_model_row *const LS_MODELS[] = { &ls_vit_row,
                                           &ls_unet_row,
                                           &ls_module_row,
                                           NULL };
-const char *const LS_MODEL_WORDS[] = {
-    "vit",           "mlp",   "resnet18", "resnet34", "resnet50", "convnext_tiny", "convnext_small",
-    "convnext_base", "llama", "qwen2",    "t5",       "unet",     "module",        NULL
-};
 
 const ls_model_row *ls_model_row_find(const char *name)
 {
@@ -45,6 +41,12 @@ const ls_model_row *ls_recipe_model(const ls_recipe *r)
     return m;
 }
 
+ls_status ls_recipe_build(ls_graph *g, const void *recipe, int64_t batch)
+{
+    const ls_model_row *m = ls_recipe_model(recipe);
+    return m->build(g, recipe, m->preset, batch);
+}
+
 const char *ls_model_list(char out[LS_MODEL_LIST], ls_model_test passes)
 {
     size_t at = 0;
@@ -58,6 +60,11 @@ const char *ls_model_list(char out[LS_MODEL_LIST], ls_model_test passes)
 ls_samples ls_recipe_samples(const ls_recipe *r)
 {
     return r->model.inputs.n ? LS_SAMPLES_FIELDS : ls_recipe_model(r)->samples;
+}
+
+bool ls_model_has_key(const ls_model_row *m, const char *last_name)
+{
+    return ls_words_have(m->keys, last_name);
 }
 
 bool ls_model_makes_text(const ls_model_row *m) { return m->decoder || m->t5; }

@@ -54,27 +54,31 @@ typedef struct ls_second_name {
 typedef struct ls_model_row {
     const char *name; /* the word of model.type */
     const char *keys; /* last names of the recipe keys that the model has: "layers heads" */
+    /* Rows of the keys that no other family of models has (key_row.h). Models of one family, which follow
+     * each other in LS_MODELS, name the same array. NULL: there are none. */
+    const struct ls_key *own;
+    int n_own;
     ls_samples samples;
-    /* The builder, an ls_build_fn. Its configuration is the ls_recipe. */
-    ls_status (*build)(ls_graph *g, const void *recipe, int64_t batch);
+    const void *preset; /* what distinguishes the models of a family; NULL: nothing */
+    /* Builds the model for `batch` samples. */
+    ls_status (*build)(ls_graph *g, const ls_recipe *r, const void *preset, int64_t batch);
     /* Checks keys that must agree with each other. NULL: there are none. */
     ls_status (*check)(const ls_recipe *r);
     /* Configuration for ls_generator_create, of a model that continues a text, or for
      * ls_generator_create_t5. Both NULL: the model makes no text. */
-    void (*decoder)(ls_decoder_config *out, const ls_recipe *r);
+    void (*decoder)(ls_decoder_config *out, const ls_recipe *r, const void *preset);
     void (*t5)(ls_t5_config *out, const ls_recipe *r);
-    /* Keys of `model` that a checkpoint's config.json stores. NULL: huggingface->write writes the file. */
-    const char *const *config;
-    const char *const *config_fields;   /* the same of a model of fields; NULL: it takes none */
-    const ls_huggingface *huggingface;  /* NULL: transformers does not have the model */
+    /* NULL: transformers does not have the model, and a checkpoint's config.json has the recipe's keys. */
+    const ls_huggingface *huggingface;
     const ls_second_name *second_names; /* ended by a row without name; NULL: none */
 } ls_model_row;
 
 extern const ls_model_row *const LS_MODELS[]; /* ended by NULL */
-extern const char *const LS_MODEL_WORDS[];    /* their names, ended by NULL */
 
 const ls_model_row *ls_model_row_find(const char *name); /* NULL: none */
 const ls_model_row *ls_recipe_model(const ls_recipe *r);
+/* Builds the recipe's model: an ls_build_fn whose configuration is the ls_recipe. */
+ls_status ls_recipe_build(ls_graph *g, const void *recipe, int64_t batch);
 
 /* What the recipe's model takes: that of its row, or with model.inputs fields. */
 ls_samples ls_recipe_samples(const ls_recipe *r);
@@ -83,6 +87,7 @@ typedef bool (*ls_model_test)(const ls_model_row *m);
 enum { LS_MODEL_LIST = 256 };
 /* Writes the names of the models that pass the test, "llama, qwen2", for messages. Returns `out`. */
 const char *ls_model_list(char out[LS_MODEL_LIST], ls_model_test passes);
+bool ls_model_has_key(const ls_model_row *m, const char *last_name);
 bool ls_model_makes_text(const ls_model_row *m);
 bool ls_model_is_huggingfaces(const ls_model_row *m);
 

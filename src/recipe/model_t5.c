@@ -1,5 +1,6 @@
 /* model_t5.c - the row of Hugging Face's T5ForConditionalGeneration. The keys of its config.json, and the
  * values of absent keys, are those of transformers 4 and 5 (configuration_t5.py). */
+#include "key_row.h"
 #include "model_row.h"
 #include "recipe_setting.h"
 
@@ -31,10 +32,11 @@ static void config_of(ls_t5_config *out, const ls_recipe *r)
                            .start_token = r->model.start_token };
 }
 
-static ls_status t5_build(ls_graph *g, const void *recipe, int64_t batch)
+static ls_status t5_build(ls_graph *g, const ls_recipe *r, const void *preset, int64_t batch)
 {
+    (void)preset;
     ls_t5_config c;
-    config_of(&c, recipe);
+    config_of(&c, r);
     return ls_t5_build(g, &c, batch);
 }
 
@@ -156,12 +158,34 @@ static const ls_second_name SECOND[] = {
     { NULL, NULL, false },
 };
 
+static const ls_key T5_ROWS[] = {
+    { "model.decoder_layers", LS_KEY_INT, AT(model.decoder_layers), "0", 0, 10000, .type = "model.type",
+      .help = "blocks of the decoder; 0: `layers`" },
+    { "model.feed_forward", LS_KEY_CHOICE, AT(model.feed_forward), "relu",
+      WORDS([LS_FEED_FORWARD_RELU] = "relu", [LS_FEED_FORWARD_GATED_GELU] = "gated-gelu"),
+      .type = "model.type", .help = "a block's MLP: `relu` (the first T5) or `gated-gelu` (T5 v1.1)" },
+    { "model.position_buckets", LS_KEY_INT, AT(model.position_buckets), "32", 4, 1e6, .type = "model.type",
+      .help = "number of buckets of relative positions; even" },
+    { "model.position_distance", LS_KEY_INT, AT(model.position_distance), "128", 2, 1e9, .type = "model.type",
+      .help = "distances from here on share one bucket; greater than position_buckets / 2" },
+    { "model.init_factor", LS_KEY_REAL, AT(model.init_factor), "1", 0, 100, .above = true,
+      .type = "model.type", .help = "factor of the standard deviations of initial weights" },
+    { "model.scale_output", LS_KEY_CHOICE, AT(model.scale_output), "auto",
+      WORDS([LS_SCALE_OUTPUT_AUTO] = "auto", [LS_SCALE_OUTPUT_TRUE] = "true",
+            [LS_SCALE_OUTPUT_FALSE] = "false"),
+      .type = "model.type",
+      .help = "multiply the input of the output layer by hidden_size^-0.5; `auto`: if `tied`" },
+    { "model.start_token", LS_KEY_INT, AT(model.start_token), "0", 0, 1e9, .type = "model.type",
+      .help = "first token id of the decoder" },
+};
+
 extern const ls_model_row ls_t5_row;
 const ls_model_row ls_t5_row = {
     .name = "t5",
     .keys = "layers heads hidden_size mlp_size vocab_size head_dim norm_eps tied decoder_layers feed_forward "
             "position_buckets position_distance init_factor scale_output start_token dropout "
             "tokens beams no_repeat length_penalty samples",
+    OWN_KEYS(T5_ROWS),
     .samples = LS_SAMPLES_PAIRS,
     .build = t5_build,
     .check = t5_check,

@@ -1,4 +1,5 @@
 /* model_unet.c - the row of U-Net: from an image to a number or a class for each pixel. */
+#include "key_row.h"
 #include "model_row.h"
 #include "models/unet.h"
 #include "recipe_setting.h"
@@ -14,9 +15,9 @@ static ls_unet_config config_of(const ls_recipe *r, const ls_loss_list *losses)
                              .up = r->model.up };
 }
 
-static ls_status unet_build(ls_graph *g, const void *recipe, int64_t batch)
+static ls_status unet_build(ls_graph *g, const ls_recipe *r, const void *preset, int64_t batch)
 {
-    const ls_recipe *r = recipe;
+    (void)preset;
     ls_recipe_losses_own own;
     const ls_loss_list losses = ls_recipe_losses(r, &own);
     const ls_unet_config c = config_of(r, &losses);
@@ -40,13 +41,22 @@ static ls_status unet_check(const ls_recipe *r)
                                       : ls_fail_in(LS_E_USAGE, "%s", ls_recipe_where(r, "model.inputs"));
 }
 
-static const char *const CONFIG[] = { "inputs", "outputs", "channels", "levels", "up", NULL };
+static const ls_key UNET_ROWS[] = {
+    { "model.channels", LS_KEY_INT, AT(model.channels), "64", 1, 65536, .type = "model.type", .config = true,
+      .help = "channels at full resolution; each level below has twice as many" },
+    { "model.levels", LS_KEY_INT, AT(model.levels), "4", 1, 12, .type = "model.type", .config = true,
+      .help = "how often height and width are halved; both are multiples of 2^levels" },
+    { "model.up", LS_KEY_CHOICE, AT(model.up), "transposed",
+      WORDS([LS_UP_TRANSPOSED] = "transposed", [LS_UP_BILINEAR] = "bilinear"), .type = "model.type",
+      .config = true,
+      .help = "what doubles height and width: a transposed convolution, or bilinear interpolation, which has "
+              "no parameters (Pytorch-UNet's `bilinear`)" },
+};
 
 extern const ls_model_row ls_unet_row;
 const ls_model_row ls_unet_row = { .name = "unet",
                                    .keys = "inputs outputs loss channels levels up sync_batch_norm",
+                                   OWN_KEYS(UNET_ROWS),
                                    .samples = LS_SAMPLES_FIELDS,
                                    .build = unet_build,
-                                   .check = unet_check,
-                                   .config = CONFIG,
-                                   .config_fields = CONFIG };
+                                   .check = unet_check };

@@ -2,9 +2,9 @@
 #include "model_row.h"
 #include "recipe_setting.h"
 
-static ls_status vit_build(ls_graph *g, const void *recipe, int64_t batch)
+static ls_status vit_build(ls_graph *g, const ls_recipe *r, const void *preset, int64_t batch)
 {
-    const ls_recipe *r = recipe;
+    (void)preset;
     const ls_vit_config c = { .image_size = r->model.image_size,
                               .patch_size = r->model.patch_size,
                               .in_channels = r->model.in_channels,
@@ -35,9 +35,6 @@ static ls_status vit_check(const ls_recipe *r)
     return LS_OK;
 }
 
-static const char *const CONFIG[] = { "image_size",  "patch_size", "in_channels", "layers", "heads",
-                                      "hidden_size", "mlp_size",   "classes",     NULL };
-
 extern const ls_model_row ls_vit_row;
 const ls_model_row ls_vit_row = { .name = "vit",
                                   .keys = "image_size patch_size in_channels layers heads hidden_size "
@@ -45,5 +42,4 @@ const ls_model_row ls_vit_row = { .name = "vit",
                                           "label_smoothing",
                                   .samples = LS_SAMPLES_IMAGES,
                                   .build = vit_build,
-                                  .check = vit_check,
-                                  .config = CONFIG };
+                                  .check = vit_check };

@@ -71,7 +71,6 @@ const ls_choice_row LS_OPTIMIZERS[] = {
                        check_adafactor, NULL },
     { NULL, NULL, NULL, NULL },
 };
-const char *const LS_OPTIMIZER_WORDS[] = { "adam", "adamw", "sgd", "lion", "muon", "adafactor", NULL };
 
 double ls_recipe_weight_decay(const ls_recipe *r, int group)
 {
@@ -136,7 +135,6 @@ const ls_choice_row LS_SCHEDULES[] = {
     [LS_SCHED_LINEAR] = { "linear", "total_steps min_lr", check_decay, NULL },
     { NULL, NULL, NULL, NULL },
 };
-const char *const LS_SCHEDULE_WORDS[] = { "constant", "step", "cosine", "linear", NULL };
 
 ls_schedule ls_recipe_schedule(const ls_recipe *r)
 {

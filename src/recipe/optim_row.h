@@ -1,6 +1,6 @@
 /* optim_row.h - what a recipe can name as optimizer and as schedule: one row for each word of optimizer.type
  * and schedule.type, in the order of ls_optimizer_kind and ls_schedule_kind. To add one: its rule in
- * src/optim, a value of the enum, a row and a word in optim_row.c, its keys in recipe_fields.c. */
+ * src/optim, a value of the enum, a row in optim_row.c, its keys in recipe_fields.c. */
 #pragma once
 #include "ckpt/dcp.h"
 #include "lockstep/recipe.h"
@@ -17,9 +17,8 @@ typedef struct ls_choice_row {
     int (*torch)(ls_dcp_setting *out, const ls_recipe *r);
 } ls_choice_row;
 
-/* The tables, each ended by a row without name, and their names, ended by NULL. */
+/* The tables, each ended by a row without name. */
 extern const ls_choice_row LS_OPTIMIZERS[], LS_SCHEDULES[];
-extern const char *const LS_OPTIMIZER_WORDS[], *const LS_SCHEDULE_WORDS[];
 
 /* All settings of a group of the optimizer as PyTorch stores them, with the rate `lr` of the step. Group 0:
  * the parameters of no group. Returns how many they are. */

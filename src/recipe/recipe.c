@@ -13,9 +13,9 @@
 static ls_status recipe_missing(const ls_recipe_state *state, const ls_key *k)
 {
     ls_str words = { 0 };
-    for (int i = 0; k->words && k->words[i]; i++)
-        if (!k->now || ls_words_have(k->now, k->words[i]))
-            ls_str_printf(&words, "%s%s", words.len ? ", " : "", k->words[i]);
+    const char *word;
+    for (int i = 0; (word = ls_key_word(k, i)); i++)
+        ls_str_printf(&words, "%s%s", words.len ? ", " : "", word);
     ls_status s = ls_fail(LS_E_USAGE, "%s: %s is missing; every recipe needs it (one of %s)", state->name,
                           k->key, ls_str_text(&words));
     ls_str_release(&words);
@@ -28,7 +28,7 @@ static ls_status refuse_foreign(const ls_recipe *r, const ls_recipe_state *state
 {
     const int row = ls_key_find(k->type);
     ls_str is = { 0 }, types = { 0 };
-    ls_key_print(&LS_KEYS[row], r, &is);
+    ls_key_print(ls_key_at(row), r, &is);
     ls_key_types(&types, k);
     const ls_setting *set = &state->set[row];
     ls_status s = ls_fail(LS_E_USAGE, "%s: this key is for %s%s, but the recipe says %s %s (%s)", where,
@@ -45,8 +45,8 @@ static ls_status resolve(ls_recipe_state *state, ls_recipe *r)
 {
     *r = (ls_recipe){ .state = state };
     for (int pass = 0; pass < 2; pass++)
-        for (int i = 0; i < LS_KEY_COUNT; i++) {
-            const ls_key *k = &LS_KEYS[i];
+        for (int i = 0; i < ls_key_count(); i++) {
+            const ls_key *k = ls_key_at(i);
             const ls_setting *set = &state->set[i];
             if ((k->type != NULL) != pass)
                 continue;

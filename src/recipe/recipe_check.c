@@ -84,7 +84,10 @@ static ls_status check_model(const ls_recipe *r)
 
 static const char *samples_text(ls_samples s)
 {
-    static const char *const TEXTS[] = { "images", "text", "pairs of texts", "named fields" };
+    static const char *const TEXTS[] = { [LS_SAMPLES_IMAGES] = "images",
+                                         [LS_SAMPLES_TEXT] = "text",
+                                         [LS_SAMPLES_PAIRS] = "pairs of texts",
+                                         [LS_SAMPLES_FIELDS] = "named fields" };
     return TEXTS[s];
 }
 
@@ -93,7 +96,7 @@ static bool takes_text(const ls_model_row *m) { return m->samples == LS_SAMPLES_
 static bool takes_pairs(const ls_model_row *m) { return m->samples == LS_SAMPLES_PAIRS; }
 static bool takes_fields(const ls_model_row *m)
 {
-    return m->config_fields || m->samples == LS_SAMPLES_FIELDS;
+    return ls_model_has_key(m, "inputs") || m->samples == LS_SAMPLES_FIELDS;
 }
 
 /* data.mean or data.std: one number, or one for each channel. */
@@ -108,7 +111,10 @@ static ls_status check_channels(const ls_recipe *r, const char *key, const ls_re
 
 static ls_status check_data(const ls_recipe *r)
 {
-    static const ls_model_test TAKES[] = { takes_images, takes_text, takes_pairs, takes_fields };
+    static const ls_model_test TAKES[] = { [LS_SAMPLES_IMAGES] = takes_images,
+                                           [LS_SAMPLES_TEXT] = takes_text,
+                                           [LS_SAMPLES_PAIRS] = takes_pairs,
+                                           [LS_SAMPLES_FIELDS] = takes_fields };
     const ls_data_row *d = ls_recipe_data(r);
     const ls_model_row *m = ls_recipe_model(r);
     char list[LS_MODEL_LIST];
@@ -211,7 +217,7 @@ static ls_status is_default(bool *yes, const ls_key *k, const ls_recipe *r)
 {
     ls_recipe plain = *r;
     ls_str is = { 0 }, usual = { 0 };
-    const ls_yaml *set = r->state->set[k - LS_KEYS].value;
+    const ls_yaml *set = ls_recipe_setting(r->state, k->key)->value;
     *yes = !set;
     if (!set || !k->fallback)
         return LS_OK;
@@ -234,8 +240,8 @@ static bool is_recorded(const ls_key *k, const ls_recipe *r)
 /* A key that was set is an error if the value of another key leaves it without effect. */
 static ls_status check_effects(const ls_recipe *r)
 {
-    for (int i = 0; i < LS_KEY_COUNT; i++) {
-        const ls_key *k = &LS_KEYS[i];
+    for (int i = 0; i < ls_key_count(); i++) {
+        const ls_key *k = ls_key_at(i);
         for (const char *const *need = k->needs; need && *need; need++) {
             bool usual;
             if (!ls_key_applies(k, r) || ls_key_condition(*need, r))
@@ -245,7 +251,7 @@ static ls_status check_effects(const ls_recipe *r)
                 continue;
             const char *decider = ls_arena_printf(&r->state->arena, "%.*s", (int)strcspn(*need, " "), *need);
             ls_str is = { 0 }, wants = { 0 };
-            ls_key_print(&LS_KEYS[ls_key_find(decider)], r, &is);
+            ls_key_print(ls_key_named(decider), r, &is);
             ls_key_need_text(&wants, *need);
             ls_status s = ls_fail(LS_E_USAGE,
                                   "%s: has no effect with %s %s (%s); it needs %s, or its default, %s",
@@ -262,7 +268,7 @@ static ls_status check_effects(const ls_recipe *r)
 /* A key that has a value of its own, for which there is nothing to do. */
 static ls_status check_useful(const ls_recipe *r, const char *key, bool useful, const char *why)
 {
-    const ls_key *k = &LS_KEYS[ls_key_find(key)];
+    const ls_key *k = ls_key_named(key);
     bool usual;
     LS_TRY(is_default(&usual, k, r));
     return useful || usual || is_recorded(k, r)

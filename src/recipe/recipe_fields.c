@@ -1,19 +1,17 @@
 /* recipe_fields.c - the table of keys. To add a key, add a member in include/lockstep/recipe.h and a row
- * here, or in the .inc file of its section. Reading, --set, --help, the resolved recipe and docs/recipe.md
- * use the row. Write docs/recipe.md with `lockstep recipe --reference > docs/recipe.md`; a test compares. */
+ * here, in the .inc file of its section, or in the file of the only family of models that has it
+ * (model_*.c). Reading, --set, --help, the resolved recipe and docs/recipe.md use the row. Write
+ * docs/recipe.md with `lockstep recipe --reference > docs/recipe.md`; a test compares. */
 #include "recipe_fields.h"
 
+#include <pthread.h>
 #include <string.h>
 
-#include "data_row.h"
+#include "base/check.h"
+#include "data/augment.h"
+#include "key_row.h"
 #include "model_row.h"
-#include "optim_row.h"
 
-#define AT(member) .offset = offsetof(ls_recipe, member)
-#define WORDS(...) \
-    .words = (const char *const[]) { __VA_ARGS__, NULL }
-#define NEEDS(...) \
-    .needs = (const char *const[]) { __VA_ARGS__, NULL }
 #define MAX_COUNT 1e15
 
 #define FLOATS "f32 bf16 f16 f64"
@@ -21,7 +19,7 @@
 #define SAVES "checkpoint.every_epochs !-1"
 #define DATA_RANKS "parallel.data fsdp ddp hybrid"
 
-const ls_key LS_KEYS[] = {
+static const ls_key FIRST[] = {
     { "run.name", LS_KEY_TEXT, AT(run.name), "",
       .help = "folder of the run inside `storage`; empty: the recipe file's name" },
     { "run.storage", LS_KEY_TEXT, AT(run.storage), "runs", .may_change = true,
@@ -46,7 +44,9 @@ const ls_key LS_KEYS[] = {
       .help =
           "threads of a rank; 0: cores_per_worker, or else cores / ranks, or fewer where a cgroup's quota, "
           "OMP_NUM_THREADS or SLURM_CPUS_PER_TASK says so" },
-    { "device", LS_KEY_CHOICE, AT(device), "auto", WORDS("cpu", "cuda", "ref", "auto", "emulated"),
+    { "device", LS_KEY_CHOICE, AT(device), "auto",
+      WORDS([LS_RUN_CPU] = "cpu", [LS_RUN_CUDA] = "cuda", [LS_RUN_REF] = "ref", [LS_RUN_AUTO] = "auto",
+            [LS_RUN_EMULATED] = "emulated"),
       .may_change = true,
       .help =
           "`auto`: what LOCKSTEP_DEVICE names, else `cuda` where there is a GPU, else `cpu`; `cuda`: "
@@ -58,7 +58,9 @@ const ls_key LS_KEYS[] = {
       .help = "limit of the device memory that a program may use; 0: what the device has. A step that needs "
               "more is "
               "refused; parallel.offload needs less" },
-    { "kernels", LS_KEY_CHOICE, AT(kernels), "own", WORDS("own", "onednn", "tf32", "cublaslt"),
+    { "kernels", LS_KEY_CHOICE, AT(kernels), "own",
+      WORDS([LS_KERNELS_OWN] = "own", [LS_KERNELS_ONEDNN] = "onednn", [LS_KERNELS_TF32] = "tf32",
+            [LS_KERNELS_CUBLASLT] = "cublaslt"),
       .help =
           "matrix products and convolutions: `own` (the same bits on any number of "
           "threads); of device cpu `onednn`; of device cuda `tf32`: products of f32 on tensor cores, which "
@@ -71,6 +73,10 @@ const ls_key LS_KEYS[] = {
               "else the best of this machine. `sm_80` and so on: of GPUs, for plans of another machine" },
 
 #include "keys_model.inc"
+};
+
+static const ls_key LAST[] = {
+#include "keys_weights.inc"
 
 #include "keys_data.inc"
 
@@ -93,9 +99,11 @@ const ls_key LS_KEYS[] = {
     { "train.drop_last", LS_KEY_BOOL, AT(train.drop_last), "true",
       .help = "true: an epoch leaves out the incomplete last batch (PyTorch's DataLoader has false); false: "
               "it is trained on too, padded and masked; not with batch norm (resnet)" },
-    { "train.accumulate", LS_KEY_CHOICE, AT(train.accumulate), "tree", WORDS("tree", "running"),
+    { "train.accumulate", LS_KEY_CHOICE, AT(train.accumulate), "tree",
+      WORDS([LS_SUM_TREE] = "tree", [LS_SUM_RUNNING] = "running"),
       .help = "gradient accumulation: `tree` (the same bits on 1, 2, 4 ranks) or `running` (less memory)" },
-    { "train.loss_mean", LS_KEY_CHOICE, AT(train.loss_mean), "global", WORDS("global", "micro_batch"),
+    { "train.loss_mean", LS_KEY_CHOICE, AT(train.loss_mean), "global",
+      WORDS([LS_LOSS_MEAN_GLOBAL] = "global", [LS_LOSS_MEAN_MICRO_BATCH] = "micro_batch"),
       .help = "the loss of a step: `global`, one mean over all its targets, or `micro_batch`, the mean of "
               "the micro-batches' means, as when each rank averages its own batch" },
     { "train.freeze", LS_KEY_WORDS, AT(train.freeze), "",
@@ -107,8 +115,8 @@ const ls_key LS_KEYS[] = {
               "target is spread evenly over all classes. Evaluations have the same loss" },
     { "train.clip_norm", LS_KEY_REAL, AT(train.clip_norm), "0", 0, 1e9,
       .help = "gradient clipping: largest global norm over all ranks; 0: no clipping" },
-    { "train.nonfinite", LS_KEY_CHOICE, AT(train.nonfinite), "stop", WORDS("stop", "skip"),
-      .may_change = true,
+    { "train.nonfinite", LS_KEY_CHOICE, AT(train.nonfinite), "stop",
+      WORDS([LS_NONFINITE_STOP] = "stop", [LS_NONFINITE_SKIP] = "skip"), .may_change = true,
       .help = "a step whose loss or gradient norm is not finite never changes the weights: `stop` ends the "
               "run, and the message names the operation; `skip` goes on with the next step "
               "(docs/numerics.md)" },
@@ -124,7 +132,7 @@ const ls_key LS_KEYS[] = {
       .may_change = true, NEEDS("train.early_stopping.patience !0"),
       .help = "early stopping: the metric has improved if it is better by more than this" },
 
-    { "optimizer.type", LS_KEY_CHOICE, AT(optimizer.type), "adam", .words = LS_OPTIMIZER_WORDS,
+    { "optimizer.type", LS_KEY_CHOICE, AT(optimizer.type), "adam",
       .help = "adam, adamw, sgd: as PyTorch defines them; lion, muon, adafactor: docs/optimizers.md" },
     { "optimizer.lr", LS_KEY_REAL, AT(optimizer.lr), "1e-3", 0, 1e6,
       .help = "learning rate before the schedule" },
@@ -141,7 +149,8 @@ const ls_key LS_KEYS[] = {
     { "optimizer.muon_momentum", LS_KEY_REAL, AT(optimizer.muon_momentum), "0.95", 0, 1, .below = true,
       .type = "optimizer.type", .help = "decay of the momentum, with Nesterov's step" },
     { "optimizer.adjust_lr", LS_KEY_CHOICE, AT(optimizer.adjust_lr), "original",
-      WORDS("original", "match_rms_adamw"), .type = "optimizer.type",
+      WORDS([LS_ADJUST_ORIGINAL] = "original", [LS_ADJUST_MATCH_RMS] = "match_rms_adamw"),
+      .type = "optimizer.type",
       .help = "PyTorch's adjust_lr_fn: how the shape of a matrix changes its rate" },
     { "optimizer.scale_parameter", LS_KEY_BOOL, AT(optimizer.scale_parameter), "true",
       .type = "optimizer.type", .help = "multiply the rate by the parameter's root mean square" },
@@ -166,8 +175,7 @@ const ls_key LS_KEYS[] = {
           "\"class:LayerNorm pattern:*bias\", weight_decay: 0}]`; the first that names a parameter counts "
           "(docs/optimizers.md)" },
 
-    { "schedule.type", LS_KEY_CHOICE, AT(schedule.type), "constant", .words = LS_SCHEDULE_WORDS,
-      .help = "shape after the warm-up" },
+    { "schedule.type", LS_KEY_CHOICE, AT(schedule.type), "constant", .help = "shape after the warm-up" },
     { "schedule.warmup_steps", LS_KEY_INT, AT(schedule.warmup_steps), "0", 0, MAX_COUNT,
       .help = "warm-up: steps in which the rate grows linearly to `lr`" },
     { "schedule.step_size", LS_KEY_INT, AT(schedule.step_size), "1000", 1, MAX_COUNT, .type = "schedule.type",
@@ -186,7 +194,9 @@ const ls_key LS_KEYS[] = {
               "others. Axes dp (or data_parallel) and shard are data parallel, axis tp is tensor parallel: "
               "`{dp: auto, tp: 2}`. An axis of another name has a role (replicate, shard or tensor, as dp, "
               "shard and tp): `{rows: auto, columns: {size: 2, role: tensor}}`" },
-    { "parallel.data", LS_KEY_CHOICE, AT(parallel.data), "fsdp", WORDS("fsdp", "ddp", "hybrid", "none"),
+    { "parallel.data", LS_KEY_CHOICE, AT(parallel.data), "fsdp",
+      WORDS([LS_DATA_FSDP] = "fsdp", [LS_DATA_DDP] = "ddp", [LS_DATA_HYBRID] = "hybrid",
+            [LS_DATA_NONE] = "none"),
       .other = (const char *const[]){ "FULL_SHARD fsdp", "SHARD_GRAD_OP fsdp", "NO_SHARD ddp",
                                       "HYBRID_SHARD hybrid", NULL },
       .may_change = true,
@@ -205,7 +215,8 @@ const ls_key LS_KEYS[] = {
       .help = "true: a gathered unit is freed after its forward pass and gathered again for its backward "
               "pass; false: it is kept; N: a 1/N slice of it is kept and gathered over N neighbours (N "
               "divides the ranks that shard)" },
-    { "parallel.gather", LS_KEY_CHOICE, AT(parallel.gather), "auto", WORDS("auto", "map", "copy"),
+    { "parallel.gather", LS_KEY_CHOICE, AT(parallel.gather), "auto",
+      WORDS([LS_GATHER_AUTO] = "auto", [LS_GATHER_MAP] = "map", [LS_GATHER_COPY] = "copy"),
       .may_change = true, NEEDS(GATHERS),
       .help = "where gathered units lie: `map`, one copy per host; `copy`, one per rank; `auto`, map if the "
               "ranks that gather share a host, nothing is offloaded and the device works in host memory" },
@@ -227,7 +238,8 @@ const ls_key LS_KEYS[] = {
     { "parallel.sequence", LS_KEY_BOOL, AT(parallel.sequence), "false", .may_change = true,
       .help = "sequence parallel: between the layers that axis tp splits, each of its ranks has a part of "
               "the tokens; less memory for activations (docs/ranks.md)" },
-    { "parallel.synchronize", LS_KEY_CHOICE, AT(parallel.synchronize), "auto", WORDS("auto", "each", "once"),
+    { "parallel.synchronize", LS_KEY_CHOICE, AT(parallel.synchronize), "auto",
+      WORDS([LS_SYNCHRONIZE_AUTO] = "auto", [LS_SYNCHRONIZE_EACH] = "each", [LS_SYNCHRONIZE_ONCE] = "once"),
       .may_change = true, NEEDS(DATA_RANKS),
       .help = "reduce gradients after `each` micro-batch (rank r of R computes r, r+R, ...) or `once`, after "
               "the last one (no_sync; a rank computes consecutive micro-batches); `auto`: once for ddp "
@@ -238,8 +250,8 @@ const ls_key LS_KEYS[] = {
       NEEDS(DATA_RANKS),
       .help = "statistics of batch norm are over the micro-batches that the data ranks compute at the same "
               "time (SyncBatchNorm); results then depend on the number of ranks" },
-    { "parallel.offload", LS_KEY_CHOICE, AT(parallel.offload), "none", WORDS("none", "cpu"),
-      .may_change = true,
+    { "parallel.offload", LS_KEY_CHOICE, AT(parallel.offload), "none",
+      WORDS([LS_OFFLOAD_NONE] = "none", [LS_OFFLOAD_CPU] = "cpu"), .may_change = true,
       .help = "`cpu`: sharded parameters, gradients and optimizer state are kept in host memory; fsdp and "
               "hybrid" },
     { "parallel.recompute", LS_KEY_WORDS, AT(parallel.recompute), "none", .may_change = true,
@@ -315,13 +327,13 @@ const ls_key LS_KEYS[] = {
       .help = "metric of the best checkpoint, at the end of an epoch: `train_loss`, the mean loss of the "
               "epoch, or `eval_NAME` of the model's losses and metrics; `eval_rougeL` needs "
               "`eval.generate.tokens`" },
-    { "checkpoint.best.mode", LS_KEY_CHOICE, AT(checkpoint.best.mode), "min", WORDS("min", "max"),
-      .may_change = true,
+    { "checkpoint.best.mode", LS_KEY_CHOICE, AT(checkpoint.best.mode), "min",
+      WORDS([LS_MODE_MIN] = "min", [LS_MODE_MAX] = "max"), .may_change = true,
       .help = "whether the smallest or the largest value is best; need not be set where the metric says it" },
     { "checkpoint.async", LS_KEY_BOOL, AT(checkpoint.async), "false", .may_change = true, NEEDS(SAVES),
       .help = "true: copy the state and write it while training goes on" },
-    { "checkpoint.files", LS_KEY_CHOICE, AT(checkpoint.files), "whole", WORDS("whole", "per_rank"),
-      .may_change = true, NEEDS(SAVES),
+    { "checkpoint.files", LS_KEY_CHOICE, AT(checkpoint.files), "whole",
+      WORDS([LS_FILES_WHOLE] = "whole", [LS_FILES_PER_RANK] = "per_rank"), .may_change = true, NEEDS(SAVES),
       .help = "`whole`: model.safetensors, which other programs read; `per_rank`: each rank writes a file of "
               "its own, which any number of ranks reads" },
     { "checkpoint.max_file", LS_KEY_BYTES, AT(checkpoint.max_file), "5GiB", 1024, 1e18, .may_change = true,
@@ -330,8 +342,8 @@ const ls_key LS_KEYS[] = {
       .help = "file in the run's folder to which the whole model is exported when the run is finished, as by "
               "`lockstep export`: `model.pt`, `full_model/model.safetensors`, or `dcp/`, a directory of "
               "torch.distributed.checkpoint; empty: none" },
-    { "checkpoint.verify", LS_KEY_CHOICE, AT(checkpoint.verify), "full", WORDS("full", "sizes"),
-      .may_change = true,
+    { "checkpoint.verify", LS_KEY_CHOICE, AT(checkpoint.verify), "full",
+      WORDS([LS_VERIFY_CHOICE_FULL] = "full", [LS_VERIFY_CHOICE_SIZES] = "sizes"), .may_change = true,
       .help =
           "what is checked when a checkpoint is read: `full`, every byte; `sizes`, the sizes of the files" },
 
@@ -346,13 +358,53 @@ const ls_key LS_KEYS[] = {
     { "log.tensorboard", LS_KEY_BOOL, AT(log.tensorboard), "false", .may_change = true,
       .help = "also write the metrics as event files for TensorBoard, to the run's folder `tensorboard`" },
 };
-const int LS_KEY_COUNT = sizeof LS_KEYS / sizeof *LS_KEYS;
-_Static_assert(sizeof LS_KEYS / sizeof *LS_KEYS <= LS_KEY_MAX, "LS_KEY_MAX is too small");
+
+/* The rows in the order of a resolved recipe, in which the keys of a section follow each other: FIRST, the
+ * keys of single families of models, LAST. */
+static const ls_key *all[LS_KEY_MAX];
+static int n_all;
+static pthread_once_t collected = PTHREAD_ONCE_INIT;
+
+static void add_rows(const ls_key *rows, int n)
+{
+    LS_CHECK(n_all + n <= LS_KEY_MAX, "LS_KEY_MAX is too small for all keys");
+    for (int i = 0; i < n; i++)
+        all[n_all++] = &rows[i];
+}
+
+static void collect(void)
+{
+    const ls_key *before = NULL; /* rows of one family share its keys */
+    add_rows(FIRST, sizeof FIRST / sizeof *FIRST);
+    for (const ls_model_row *const *m = LS_MODELS; *m; before = (*m++)->own)
+        if ((*m)->own != before)
+            add_rows((*m)->own, (*m)->n_own);
+    add_rows(LAST, sizeof LAST / sizeof *LAST);
+}
+
+int ls_key_count(void)
+{
+    pthread_once(&collected, collect);
+    return n_all;
+}
+
+const ls_key *ls_key_at(int i)
+{
+    LS_CHECK(i >= 0 && i < ls_key_count(), "there is no key %d", i);
+    return all[i];
+}
 
 int ls_key_find(const char *key)
 {
-    for (int i = 0; i < LS_KEY_COUNT; i++)
-        if (!strcmp(LS_KEYS[i].key, key))
+    const int n = ls_key_count();
+    for (int i = 0; i < n; i++)
+        if (!strcmp(all[i]->key, key))
             return i;
     return -1;
+}
+
+const ls_key *ls_key_named(const char *key)
+{
+    const int row = ls_key_find(key);
+    return row < 0 ? NULL : all[row];
 }

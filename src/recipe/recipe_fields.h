@@ -44,7 +44,9 @@ typedef struct ls_key {
     const char *fallback;     /* default as YAML; NULL: every recipe must set the key */
     double min, max;          /* range of INT, REAL, REALS, INTS, PAIR, BYTES, RANGE */
     bool above, below;        /* the range excludes min; it excludes max */
-    const char *const *words; /* CHOICE, WORD; ended by NULL */
+    /* CHOICE, WORD: the words, ended by NULL. NULL: the names of the rows of the key's table, such as the
+     * models for model.type (recipe_words.c) */
+    const char *const *words;
     const ls_maps *maps;      /* MAPS */
     /* CHOICE: "NAME word" accepts NAME, in upper or lower case, as that word; ended by NULL */
     const char *const *other;
@@ -59,13 +61,16 @@ typedef struct ls_key {
     const char *later; /* why the others are refused */
     /* Two starts of one run may have different values. So it is for files whose content a run compares. */
     bool may_change;
+    bool config; /* a checkpoint's config.json has it, unless `needs` say that it has no effect */
     bool needed; /* though it may change: a record whose variable is not set cannot do without */
     const char *help;
 } ls_key;
 
-extern const ls_key LS_KEYS[];
-extern const int LS_KEY_COUNT;
-int ls_key_find(const char *key); /* number of the row; -1: no such key */
+/* The rows, by number, in the order of a resolved recipe. */
+int ls_key_count(void);
+const ls_key *ls_key_at(int i);
+int ls_key_find(const char *key);            /* number of the row; -1: no such key */
+const ls_key *ls_key_named(const char *key); /* NULL: no such key */
 
 typedef struct ls_section {
     const char *name, *help;
@@ -74,6 +79,7 @@ extern const ls_section LS_SECTIONS[];
 extern const int LS_SECTION_COUNT;
 
 /* recipe_scalar.c */
+bool ls_words_have(const char *words, const char *word); /* "a b c" has "b" */
 bool ls_key_parse_real(const char *text, double *out);  /* a decimal number */
 void ls_yaml_print_text(ls_str *out, const char *text); /* a scalar, quoted if it must be */
 
@@ -92,7 +98,12 @@ void ls_value_print(const ls_key *k, const ls_recipe *r, ls_str *out);
 bool ls_key_is_named(const ls_key *k);
 ls_status ls_named_read(const ls_key *k, ls_recipe *r, const ls_yaml *value, ls_arena *a, const char *where);
 void ls_named_print(const ls_key *k, const ls_recipe *r, bool json, ls_str *out);
-bool ls_words_have(const char *words, const char *word); /* "a b c" has "b" */
+
+/* recipe_words.c: word number i of a CHOICE or WORD; NULL: there are no more. */
+const char *ls_key_word(const ls_key *k, int i);
+/* The name and the keys of row i in the table of model.type, data.type, optimizer.type or schedule.type; NULL
+ * after the last row. */
+const char *ls_key_row(const char *type, int i, const char **keys);
 
 /* recipe_types.c */
 /* Whether the row `word` lists the key, which has a `type`. */

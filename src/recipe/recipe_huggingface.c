@@ -319,7 +319,7 @@ static void write_huggingfaces(ls_json *j, const ls_recipe *r, const ls_huggingf
  * quoted. */
 static void add_key(ls_json *j, const ls_recipe *r, const char *key)
 {
-    const ls_key *k = &LS_KEYS[ls_key_find(key)];
+    const ls_key *k = ls_key_named(key);
     const char *dot = strrchr(key, '.'), *name = dot ? dot + 1 : key;
     ls_str value = { 0 };
     if (ls_key_is_named(k))
@@ -336,26 +336,37 @@ static void add_key(ls_json *j, const ls_recipe *r, const char *key)
     ls_str_release(&value);
 }
 
-static void write_own(ls_json *j, const ls_recipe *r, const ls_model_row *m)
+/* Whether config.json has the key: one with an effect on the model; names of nothing are left out. */
+static bool stored(const ls_key *k, const ls_recipe *r)
 {
-    const bool fields = ls_recipe_samples(r) == LS_SAMPLES_FIELDS;
-    char key[64];
-    ls_json_object(j, "model");
-    add_key(j, r, "model.type");
-    const bool numbers = !fields && r->model.outputs.n; /* of images, in place of classes */
-    for (const char *const *k = fields ? m->config_fields : m->config; *k; k++) {
-        snprintf(key, sizeof key, "model.%s", numbers && !strcmp(*k, "classes") ? "outputs" : *k);
-        add_key(j, r, key);
+    ls_str value = { 0 };
+    bool is = k->config && ls_key_applies(k, r);
+    for (const char *const *need = k->needs; is && need && *need; need++)
+        is = ls_key_condition(*need, r);
+    if (is && k->kind == LS_KEY_PORTS) {
+        ls_key_print(k, r, &value);
+        is = strcmp(ls_str_text(&value), "{}") != 0;
     }
+    ls_str_release(&value);
+    return is;
+}
+
+static void write_own(ls_json *j, const ls_recipe *r)
+{
+    ls_json_object(j, "model");
+    for (int i = 0; i < ls_key_count(); i++)
+        if (stored(ls_key_at(i), r))
+            add_key(j, r, ls_key_at(i)->key);
     ls_json_close_object(j);
-    if ((fields || numbers) && ls_key_applies(&LS_KEYS[ls_key_find("loss")], r))
+    if ((ls_recipe_samples(r) == LS_SAMPLES_FIELDS || r->model.outputs.n) &&
+        ls_key_applies(ls_key_named("loss"), r))
         add_key(j, r, "loss");
     static const char *const DATA[] = { "data.train", "data.eval", "data.missing", "data.config",
                                         "data.mean",  "data.std",  "data.ignore",  NULL };
     ls_json_object(j, "data");
     add_key(j, r, "data.type");
     for (const char *const *k = DATA; *k; k++)
-        if (ls_key_applies(&LS_KEYS[ls_key_find(*k)], r))
+        if (ls_key_applies(ls_key_named(*k), r))
             add_key(j, r, *k);
     ls_json_close_object(j);
 }
@@ -368,7 +379,7 @@ char *ls_recipe_config_json(const ls_recipe *r, const int32_t *end_token)
     if (m->huggingface)
         write_huggingfaces(&j, r, m->huggingface, end_token);
     else
-        write_own(&j, r, m);
+        write_own(&j, r);
     ls_json_close_object(&j);
     ls_str_add(&j.out, "\n");
     return ls_str_take(&j.out);

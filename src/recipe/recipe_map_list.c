@@ -1,7 +1,7 @@
 /* recipe_map_list.c - the value of a key: one of recipe_value.c's, or a list of maps of such values, as
  * optimizer.groups: `[{match: "pattern:*bias",
  * optimizer.groups: `[{match: "pattern:*bias", weight_decay: 0}, ...]`. The members of a map are rows as
- * those of LS_KEYS, so they are read, checked and printed alike. */
+ * those of the table of keys, so they are read, checked and printed alike. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -29,8 +29,8 @@ char *ls_recipe_yaml(const ls_recipe *r, bool origins)
     LS_ARG_OR(r, NULL);
     ls_str out = { 0 };
     char open[64] = "";
-    for (int i = 0; i < LS_KEY_COUNT; i++) {
-        const ls_key *k = &LS_KEYS[i];
+    for (int i = 0; i < ls_key_count(); i++) {
+        const ls_key *k = ls_key_at(i);
         if (!ls_key_applies(k, r))
             continue;
         const char *rest = k->key;
@@ -61,7 +61,7 @@ char *ls_recipe_value(const ls_recipe *r, const char *key)
     if (row < 0)
         return NULL;
     ls_str out = { 0 };
-    ls_key_print(&LS_KEYS[row], r, &out);
+    ls_key_print(ls_key_at(row), r, &out);
     return ls_str_take(&out);
 }
 
@@ -88,8 +88,8 @@ char *ls_recipe_difference(const ls_recipe *here, const ls_recipe *there)
     LS_ARG_OR(here, NULL);
     LS_ARG_OR(there, NULL);
     ls_str out = { 0 };
-    for (int i = 0; i < LS_KEY_COUNT; i++) {
-        const ls_key *k = &LS_KEYS[i];
+    for (int i = 0; i < ls_key_count(); i++) {
+        const ls_key *k = ls_key_at(i);
         const ls_yaml *v = ls_recipe_setting(there->state, k->key)->value;
         const bool differs = is_identity(k, there) && v && ls_yaml_differs(v);
         ls_str a = { 0 }, b = { 0 };

@@ -21,8 +21,8 @@ typedef struct source {
 static bool is_group(const char *prefix)
 {
     size_t n = strlen(prefix);
-    for (int i = 0; i < LS_KEY_COUNT; i++)
-        if (!strncmp(LS_KEYS[i].key, prefix, n) && LS_KEYS[i].key[n] == '.')
+    for (int i = 0; i < ls_key_count(); i++)
+        if (!strncmp(ls_key_at(i)->key, prefix, n) && ls_key_at(i)->key[n] == '.')
             return true;
     return false;
 }
@@ -38,9 +38,9 @@ static const char *where_text(const source *from, ls_arena *a, int line, const c
 static int names_below(const char *group, size_t length, const char **names, ls_arena *a)
 {
     int n = 0;
-    for (int i = 0; i < LS_KEY_COUNT; i++)
-        if (!strncmp(LS_KEYS[i].key, group, length)) {
-            const char *rest = LS_KEYS[i].key + length;
+    for (int i = 0; i < ls_key_count(); i++)
+        if (!strncmp(ls_key_at(i)->key, group, length)) {
+            const char *rest = ls_key_at(i)->key + length;
             names[n++] = ls_arena_printf(a, "%.*s", (int)strcspn(rest, "."), rest);
         }
     return n;
@@ -50,13 +50,13 @@ static int names_below(const char *group, size_t length, const char **names, ls_
 static const char *only_key_named(const char *leaf)
 {
     const char *found = NULL;
-    for (int i = 0; i < LS_KEY_COUNT; i++) {
-        const char *last = strrchr(LS_KEYS[i].key, '.');
-        if (strcmp(last ? last + 1 : LS_KEYS[i].key, leaf))
+    for (int i = 0; i < ls_key_count(); i++) {
+        const char *last = strrchr(ls_key_at(i)->key, '.');
+        if (strcmp(last ? last + 1 : ls_key_at(i)->key, leaf))
             continue;
         if (found)
             return NULL;
-        found = LS_KEYS[i].key;
+        found = ls_key_at(i)->key;
     }
     return found;
 }
@@ -109,11 +109,13 @@ static void recipe_put(ls_recipe_state *state, const source *from, int row, cons
     const char *origin = from->lines ? ls_arena_printf(&state->arena, "%s:%d", from->name, line) : from->name;
     if (env)
         origin = ls_arena_printf(&state->arena, "%s (environment %s)", origin, env);
-    const char *key = LS_KEYS[row].key;
-    if (LS_KEYS[row].kind == LS_KEY_TREE && state->set[row].value)
+    const char *key = ls_key_at(row)->key;
+    if (ls_key_at(row)->kind == LS_KEY_TREE && state->set[row].value)
         ls_yaml_keep_names((ls_yaml *)(uintptr_t)value, state->set[row].value);
-    state->set[row] = (ls_setting){ key,    value,          where_text(from, &state->arena, line, key),
-                                    origin, from->recorded, !LS_KEYS[row].may_change || LS_KEYS[row].needed };
+    state->set[row] = (ls_setting){
+        key,    value,          where_text(from, &state->arena, line, key),
+        origin, from->recorded, !ls_key_at(row)->may_change || ls_key_at(row)->needed
+    };
 }
 
 static bool is_null(const ls_yaml *n)
@@ -128,14 +130,14 @@ static ls_status apply_inside(ls_recipe_state *state, const source *from, const 
                               const ls_yaml *value, int line, bool *done)
 {
     *done = false;
-    for (int i = 0; i < LS_KEY_COUNT && !*done; i++) {
-        const size_t n = strlen(LS_KEYS[i].key);
+    for (int i = 0; i < ls_key_count() && !*done; i++) {
+        const size_t n = strlen(ls_key_at(i)->key);
         const ls_yaml *before = state->set[i].value;
-        *done = (LS_KEYS[i].kind == LS_KEY_TREE || ls_key_is_named(&LS_KEYS[i])) &&
-                !strncmp(LS_KEYS[i].key, key, n) && key[n] == '.';
+        *done = (ls_key_at(i)->kind == LS_KEY_TREE || ls_key_is_named(ls_key_at(i))) &&
+                !strncmp(ls_key_at(i)->key, key, n) && key[n] == '.';
         if (*done && before && before->kind == LS_YAML_LIST)
             return ls_fail(LS_E_USAGE, "%s: %s is a list; set all of it, as in --set '%s=[{...}]'",
-                           where_text(from, &state->arena, line, key), LS_KEYS[i].key, LS_KEYS[i].key);
+                           where_text(from, &state->arena, line, key), ls_key_at(i)->key, ls_key_at(i)->key);
         const ls_yaml *all = *done ? ls_yaml_with(&state->arena, before, key + n + 1, value) : NULL;
         if (*done && !all)
             return ls_arena_status(&state->arena);
@@ -164,8 +166,8 @@ static ls_status apply(ls_recipe_state *state, const source *from, const char *k
     if (is_null(value))
         return LS_OK;
     if (!strcmp(key, "data.augment") && value->kind == LS_YAML_SCALAR && !strcmp(value->text, "none")) {
-        for (int i = 0; i < LS_KEY_COUNT; i++)
-            if (!strncmp(LS_KEYS[i].key, "data.augment.", strlen("data.augment.")))
+        for (int i = 0; i < ls_key_count(); i++)
+            if (!strncmp(ls_key_at(i)->key, "data.augment.", strlen("data.augment.")))
                 state->set[i] = (ls_setting){ 0 }; /* the defaults change nothing */
         return LS_OK;
     }

@@ -29,9 +29,10 @@ static void type_text(const ls_key *k, ls_str *out)
         return;
     }
     bool first = true;
-    for (int i = 0; k->words[i]; i++)
-        if (!k->now || ls_words_have(k->now, k->words[i])) {
-            ls_str_printf(out, "%s%s", first ? "" : ", ", k->words[i]);
+    const char *word;
+    for (int i = 0; (word = ls_key_word(k, i)); i++)
+        if (!k->now || ls_words_have(k->now, word)) {
+            ls_str_printf(out, "%s%s", first ? "" : ", ", word);
             first = false;
         }
 }
@@ -61,7 +62,7 @@ void ls_key_need_text(ls_str *out, const char *need)
     const int n = (int)strcspn(need, " ");
     ls_str types = { 0 };
     if (need[n + 1] == '@')
-        ls_key_types(&types, &LS_KEYS[ls_key_find(need + n + 2)]);
+        ls_key_types(&types, ls_key_named(need + n + 2));
     const char *values = types.len ? types.data + 1 : need + n + 1;
     const bool other = *values == '!', empty = !strcmp(values, "\"\"");
     ls_str_printf(out, "%.*s%s ", n, need, other || empty ? "" : ":");
@@ -129,8 +130,8 @@ char *ls_recipe_reference(bool markdown)
         if (markdown)
             ls_str_printf(&out, "\n## %s\n\n%s\n\n| key | value | default | meaning |\n|---|---|---|---|\n",
                           section, LS_SECTIONS[s].help);
-        for (int i = 0; i < LS_KEY_COUNT; i++) {
-            const ls_key *k = &LS_KEYS[i];
+        for (int i = 0; i < ls_key_count(); i++) {
+            const ls_key *k = ls_key_at(i);
             if (!in_section(k, section))
                 continue;
             ls_str type = { 0 }, meaning = { 0 };

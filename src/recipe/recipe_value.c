@@ -9,17 +9,9 @@
 #include <string.h>
 #include <strings.h>
 
+enum { MOST_WORDS = 64 };
 #define MEMBER(type, r, k) ((type *)((char *)(r) + (k)->offset))
 #define CONST_MEMBER(type, r, k) ((const type *)((const char *)(r) + (k)->offset))
-
-bool ls_words_have(const char *words, const char *word)
-{
-    size_t n = strlen(word);
-    for (const char *p = words; n && (p = strstr(p, word)); p += n)
-        if ((p == words || p[-1] == ' ') && (p[n] == ' ' || !p[n]))
-            return true;
-    return false;
-}
 
 /* Whole numbers, also as 1e6. A double is exact only up to 2^53, so plain digits are read as an integer. */
 static bool parse_int(const char *text, int64_t *out)
@@ -84,10 +76,11 @@ static ls_status read_bool(const ls_yaml *v, const char *where, bool *out)
     return LS_OK;
 }
 
-static ls_status read_word(const char *const *words, const ls_yaml *v, const char *where, int *out)
+static ls_status read_word(const ls_key *k, const ls_yaml *v, const char *where, int *out)
 {
+    const char *words[MOST_WORDS];
     int n = 0;
-    while (words[n])
+    while (n < MOST_WORDS && (words[n] = ls_key_word(k, n)))
         n++;
     for (int i = 0; v->kind == LS_YAML_SCALAR && i < n; i++)
         if (!strcmp(words[i], v->text)) {
@@ -189,7 +182,10 @@ static ls_status read_range(const ls_key *k, const ls_yaml *v, const char *where
     return LS_OK;
 }
 
-static const char *const ROLES[] = { "", "replicate", "shard", "tensor" }; /* of ls_axis_role */
+static const char *const ROLES[] = { [LS_ROLE_OF_NAME] = "",
+                                     [LS_ROLE_REPLICATE] = "replicate",
+                                     [LS_ROLE_SHARD] = "shard",
+                                     [LS_ROLE_TENSOR] = "tensor" };
 
 /* {size: 2, role: tensor} */
 static ls_status read_axis_map(const ls_yaml *v, const char *where, const char *axis, const ls_yaml **size,
@@ -315,14 +311,14 @@ static ls_status read_any(const ls_key *k, ls_recipe *r, const ls_yaml *v, ls_ar
     case LS_KEY_CHOICE: {
         int i = 0;
         const char *word = v->kind == LS_YAML_SCALAR ? other_name(k->other, v->text) : NULL;
-        LS_TRY(read_word(k->words, word ? &(ls_yaml){ .kind = LS_YAML_SCALAR, .text = word } : v, where, &i));
+        LS_TRY(read_word(k, word ? &(ls_yaml){ .kind = LS_YAML_SCALAR, .text = word } : v, where, &i));
         *MEMBER(int, r, k) = i; /* every ls_..._choice enum is an int: the index of its word */
         return LS_OK;
     }
     case LS_KEY_WORD: {
         int i = 0;
-        LS_TRY(read_word(k->words, v, where, &i));
-        *MEMBER(const char *, r, k) = k->words[i];
+        LS_TRY(read_word(k, v, where, &i));
+        *MEMBER(const char *, r, k) = ls_key_word(k, i);
         return LS_OK;
     }
     case LS_KEY_DTYPE:
@@ -386,7 +382,7 @@ void ls_value_print(const ls_key *k, const ls_recipe *r, ls_str *out)
     case LS_KEY_INT: ls_str_printf(out, "%lld", (long long)*CONST_MEMBER(int64_t, r, k)); break;
     case LS_KEY_REAL: print_real(out, *CONST_MEMBER(double, r, k)); break;
     case LS_KEY_BOOL: ls_str_add(out, *CONST_MEMBER(bool, r, k) ? "true" : "false"); break;
-    case LS_KEY_CHOICE: ls_str_add(out, k->words[*CONST_MEMBER(int, r, k)]); break;
+    case LS_KEY_CHOICE: ls_str_add(out, ls_key_word(k, *CONST_MEMBER(int, r, k))); break;
     case LS_KEY_DTYPE: ls_str_add(out, ls_dtype_name(*CONST_MEMBER(ls_dtype, r, k))); break;
     case LS_KEY_BYTES: print_bytes(out, *CONST_MEMBER(int64_t, r, k)); break;
     case LS_KEY_INTS: {

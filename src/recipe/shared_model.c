@@ -208,11 +208,11 @@ void ls_shared_model_close(ls_shared_model **mp)
 
 /* ---- building */
 
-ls_status ls_shared_model_build(ls_graph *g, const void *recipe, int64_t batch)
+ls_status ls_shared_model_build(ls_graph *g, const ls_recipe *r, const void *preset, int64_t batch)
 {
-    const ls_recipe *r = recipe;
     const ls_shared_model *m = r->state->module;
     char what[512];
+    (void)preset;
     if (!m)
         return ls_fail(LS_E_USAGE, "%s: the module %s is not open", r->state->name, r->model.path);
     shared_model_enter(m->label, "build", what);
@@ -253,7 +253,7 @@ static ls_status shared_model_text_of(char **out, const ls_recipe *r, bool train
     LS_TRY(ls_graph_create(&g, "model"));
     if (!training)
         ls_graph_evaluate(g);
-    ls_status s = ls_shared_model_build(g, r, r->train.micro_batch);
+    ls_status s = ls_shared_model_build(g, r, NULL, r->train.micro_batch);
     if (s == LS_OK && !g->n_declared)
         s = ls_fail(LS_E_USAGE,
                     "%s: %s declares no loss: its build must call ls_loss, or the recipe name one, loss: "

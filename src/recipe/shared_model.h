@@ -27,7 +27,7 @@ const ls_shared_model *ls_recipe_shared_model(const ls_recipe *r); /* NULL: none
 
 /* The split that the module makes, as data.type module asks. */
 ls_status ls_shared_model_data(ls_dataset **out, const ls_recipe *r, ls_split split);
-/* The builder of the row: config is the recipe. */
-ls_status ls_shared_model_build(ls_graph *g, const void *recipe, int64_t batch);
+/* `build` of the row. */
+ls_status ls_shared_model_build(ls_graph *g, const ls_recipe *r, const void *preset, int64_t batch);
 /* The first line in which two texts differ, of both; "": a text has ended. */
 void ls_text_difference(const char *a, const char *b, char line_a[200], char line_b[200]);

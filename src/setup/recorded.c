@@ -73,7 +73,7 @@ static ls_status open_recorded(ls_predictor **out, ls_checkpoint *c, const ls_pr
     if (s == LS_OK && r->eval.ema && !o->ema)
         s = ls_checkpoint_use_ema(c);
     if (s == LS_OK)
-        s = ls_recipe_blame(r, ls_predictor_make(out, setup.model->build, r, &setup.trainer, o, c->weights));
+        s = ls_recipe_blame(r, ls_predictor_make(out, ls_recipe_build, r, &setup.trainer, o, c->weights));
     ls_recipe_destroy(&r);
     return s;
 }

@@ -154,7 +154,7 @@ ls_status ls_setup_make(ls_setup *s, ls_recipe *r, int ranks, int rank, int rank
 ls_status ls_setup_compile(ls_compiled *c, const ls_setup *s, const ls_recipe *r,
                            const ls_calibration *calibration)
 {
-    return ls_recipe_blame(r, ls_compile(c, s->model->build, r, &s->trainer, calibration));
+    return ls_recipe_blame(r, ls_compile(c, ls_recipe_build, r, &s->trainer, calibration));
 }
 
 ls_status ls_setup_inference(ls_setup *s, ls_recipe *r, int ranks, int rank, int ranks_per_host)

@@ -22,7 +22,7 @@ static ls_status lay_out(ls_units *u, const ls_recipe *r)
         words[i] = r->optimizer.groups.at[i].match;
     LS_TRY(ls_graph_create(&g, r->run.name));
     ls_graph_evaluate(g); /* one sample is too few for batch norm in training */
-    ls_status s = ls_recipe_model(r)->build(g, r, 1);
+    ls_status s = ls_recipe_build(g, r, 1);
     if (s == LS_OK)
         s = ls_units_lay_out(u, g, NULL, &what, &(ls_precision){ LS_PRECISION_DEFAULTS });
     ls_graph_destroy(&g);

@@ -347,7 +347,7 @@ static ls_status make_predictor(job *j)
         s = r->eval.ema ? ls_checkpoint_use_ema(&c) : LS_OK;
         if (s == LS_OK)
             s = ls_target_blame_model(
-                &j->target, ls_recipe_blame(r, ls_predictor_make(&j->predictor, j->setup.model->build, r,
+                &j->target, ls_recipe_blame(r, ls_predictor_make(&j->predictor, ls_recipe_build, r,
                                                                  &j->setup.trainer, &o, c.weights)));
         ls_checkpoint_release(&c);
     }

@@ -216,11 +216,11 @@ static ls_status set_up(ls_setup *s, const ls_target *t, ls_group *g)
 
 ls_status ls_target_blame_model(const ls_target *t, ls_status s)
 {
-    for (int i = 0; i < LS_KEY_COUNT && s == LS_E_SHAPE; i++)
-        if (!strncmp(LS_KEYS[i].key, "model.", 6) &&
-            !strcmp(ls_recipe_origin(t->recipe, LS_KEYS[i].key), "--set"))
+    for (int i = 0; i < ls_key_count() && s == LS_E_SHAPE; i++)
+        if (!strncmp(ls_key_at(i)->key, "model.", 6) &&
+            !strcmp(ls_recipe_origin(t->recipe, ls_key_at(i)->key), "--set"))
             return ls_fail_in(LS_E_USAGE, "%s: the weights are those of another model",
-                              ls_recipe_where(t->recipe, LS_KEYS[i].key));
+                              ls_recipe_where(t->recipe, ls_key_at(i)->key));
     return s;
 }
 
@@ -237,7 +237,7 @@ ls_status ls_target_trainer(const ls_target *t, ls_group *g, ls_setup *s, ls_tra
     ls_status status = t->recipe->eval.ema ? ls_checkpoint_use_ema(&c) : LS_OK;
     if (status == LS_OK)
         status = ls_recipe_blame(t->recipe,
-                                 ls_trainer_create_with(out, s->model->build, t->recipe, &s->trainer));
+                                 ls_trainer_create_with(out, ls_recipe_build, t->recipe, &s->trainer));
     if (status == LS_OK) {
         status = ls_target_blame_model(t, ls_trainer_load(*out, c.weights));
         if (status != LS_OK)

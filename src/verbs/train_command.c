@@ -300,7 +300,7 @@ static ls_status check_fields(const training *t, const ls_dataset *set, const ch
 {
     const ls_recipe *r = t->loop.recipe;
     const ls_status s = ls_trainer_check_data(t->loop.trainer, set);
-    const bool has = ls_key_applies(&LS_KEYS[ls_key_find(key)], r);
+    const bool has = ls_key_applies(ls_key_named(key), r);
     return s == LS_E_SHAPE ? ls_fail_in(LS_E_USAGE, "%s", ls_recipe_where(r, has ? key : "data.type")) : s;
 }
 

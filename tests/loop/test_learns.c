@@ -35,7 +35,7 @@ static void resnet_learns(void **state)
                                  "train.micro_batch=32", "schedule.total_steps=60", "threads=2" };
     ASSERT_OK(ls_recipe_load(&r, "resnet18-mnist-cosine", 6, sets));
     ASSERT_OK(ls_setup_make(&setup, r, 1, 0, 0));
-    ASSERT_OK(ls_trainer_create_with(&t, setup.model->build, r, &setup.trainer));
+    ASSERT_OK(ls_trainer_create_with(&t, ls_recipe_build, r, &setup.trainer));
     ASSERT_OK(ls_trainer_init(t, 0));
     ls_step_result result;
     for (int k = 0; k < STEPS; k++) {

@@ -163,9 +163,9 @@ static ls_status take(ls_recipe_state *state, const char *type, const char *memb
 static char *settings(const ls_recipe_state *state)
 {
     ls_str s = { 0 };
-    for (int i = 0; i < LS_KEY_COUNT; i++)
+    for (int i = 0; i < ls_key_count(); i++)
         if (state->set[i].value)
-            ls_str_printf(&s, "%s %s\n", LS_KEYS[i].key, state->set[i].value->text);
+            ls_str_printf(&s, "%s %s\n", ls_key_at(i)->key, state->set[i].value->text);
     return s.data;
 }
 
@@ -225,12 +225,12 @@ static void every_key_is_read_or_refused(void **state)
     for (int i = 0; i < 3; i++) {
         const char *type = TYPES[i];
         for (const ls_config_key *k = ls_model_row_find(type)->huggingface->keys; k->theirs; k++) {
-            if (k->ours && LS_KEYS[ls_key_find(k->ours)].words)
+            if (k->ours && ls_key_named(k->ours)->kind == LS_KEY_CHOICE)
                 expect_taken(type, k, k->only ? "\"gated-gelu\"" : "true");
-            else if (k->ours && LS_KEYS[ls_key_find(k->ours)].kind == LS_KEY_BOOL)
+            else if (k->ours && ls_key_named(k->ours)->kind == LS_KEY_BOOL)
                 expect_taken(type, k, k->absent ? "false" : "true");
             else if (k->ours)
-                expect_taken(type, k, LS_KEYS[ls_key_find(k->ours)].kind == LS_KEY_REAL ? "0.25" : "48");
+                expect_taken(type, k, ls_key_named(k->ours)->kind == LS_KEY_REAL ? "0.25" : "48");
             if (k->only)
                 expect_refused(type, k->theirs, "\"another\"");
             if (!k->ours && !k->only && strcmp(k->theirs, "pad_token_id"))

@@ -92,7 +92,7 @@ static const char *other_value(const ls_key *k, char buffer[64])
     case LS_KEY_REALS: return k->max > 1 ? "0.30000000000000004" : "0.125";
     case LS_KEY_BOOL: return *k->fallback == 't' ? "false" : "true";
     case LS_KEY_CHOICE:
-    case LS_KEY_WORD: return strcmp(k->words[0], k->fallback) ? k->words[0] : k->words[1];
+    case LS_KEY_WORD: return ls_key_word(k, !strcmp(ls_key_word(k, 0), k->fallback));
     case LS_KEY_BYTES: return "3MiB";
     default: fail_msg("%s: the test knows no value for it", k->key); return NULL;
     }
@@ -185,8 +185,8 @@ static int conditions(const ls_key *k, const char **sets, char (*made)[64])
 static void every_key_is_set_printed_and_read_back(void **state)
 {
     (void)state;
-    for (int i = 0; i < LS_KEY_COUNT; i++) {
-        const ls_key *k = &LS_KEYS[i];
+    for (int i = 0; i < ls_key_count(); i++) {
+        const ls_key *k = ls_key_at(i);
         char buffer[64], made[4][64], set[256];
         const char *sets[8], *value = other_value(k, buffer);
         int n = conditions(k, sets, made);
@@ -238,20 +238,20 @@ static void every_key_is_set_printed_and_read_back(void **state)
 static void the_table_is_in_order(void **state)
 {
     (void)state;
-    for (int i = 0; i < LS_KEY_COUNT; i++) {
-        assert_int_equal(ls_key_find(LS_KEYS[i].key), i); /* no key twice */
-        assert_true(*LS_KEYS[i].help);
-        if (LS_KEYS[i].kind == LS_KEY_INT || LS_KEYS[i].kind == LS_KEY_REAL ||
-            LS_KEYS[i].kind == LS_KEY_BYTES)
-            assert_true(LS_KEYS[i].min < LS_KEYS[i].max); /* every number has bounds */
+    for (int i = 0; i < ls_key_count(); i++) {
+        assert_int_equal(ls_key_find(ls_key_at(i)->key), i); /* no key twice */
+        assert_true(*ls_key_at(i)->help);
+        if (ls_key_at(i)->kind == LS_KEY_INT || ls_key_at(i)->kind == LS_KEY_REAL ||
+            ls_key_at(i)->kind == LS_KEY_BYTES)
+            assert_true(ls_key_at(i)->min < ls_key_at(i)->max); /* every number has bounds */
         for (int j = 0; j < i; j++) {                     /* members do not overlap by a wrong AT() */
-            if (LS_KEYS[i].offset == LS_KEYS[j].offset)
-                fail_msg("%s and %s have one place", LS_KEYS[i].key, LS_KEYS[j].key);
+            if (ls_key_at(i)->offset == ls_key_at(j)->offset)
+                fail_msg("%s and %s have one place", ls_key_at(i)->key, ls_key_at(j)->key);
         }
     }
     char *text = ls_recipe_reference(false);
-    for (int i = 0; i < LS_KEY_COUNT; i++)
-        ASSERT_CONTAINS(text, LS_KEYS[i].key);
+    for (int i = 0; i < ls_key_count(); i++)
+        ASSERT_CONTAINS(text, ls_key_at(i)->key);
     free(text);
 }
 
@@ -267,36 +267,72 @@ static void the_reference_in_docs_is_current(void **state)
     free(made);
 }
 
-/* Every word of model.type and data.type has its row, and every row its word; each row says what becomes of
- * config.json. */
-static void rows_have_words(void **state)
+/* The words of a key that has none of its own are the names of the rows of its table. */
+static void words_are_names_of_rows(void **state)
 {
     (void)state;
-    int n = 0;
-    for (; LS_MODELS[n]; n++) {
-        const ls_model_row *m = LS_MODELS[n];
-        assert_string_equal(m->name, LS_MODEL_WORDS[n]);
+    int n = 0, models = 0;
+    for (; LS_MODELS[models]; models++) {
+        const ls_model_row *m = LS_MODELS[models];
+        assert_string_equal(m->name, ls_key_word(ls_key_named("model.type"), models));
         assert_ptr_equal(ls_model_row_find(m->name), m);
-        assert_true(m->build && (m->config == NULL) != (m->huggingface == NULL));
-        for (const char *const *k = m->config; k && *k; k++) {
-            char key[64];
-            snprintf(key, sizeof key, "model.%s", *k);
-            assert_true(ls_key_find(key) >= 0);
-        }
+        assert_non_null(m->build);
     }
-    assert_null(LS_MODEL_WORDS[n]);
+    assert_null(ls_key_word(ls_key_named("model.type"), models));
     assert_null(ls_model_row_find("no such model"));
     for (n = 0; LS_DATA[n].name; n++)
-        assert_string_equal(LS_DATA[n].name, LS_DATA_WORDS[n]);
-    assert_null(LS_DATA_WORDS[n]);
-    for (n = 0; LS_OPTIMIZERS[n].name; n++)
-        assert_string_equal(LS_OPTIMIZERS[n].name, LS_OPTIMIZER_WORDS[n]);
-    assert_null(LS_OPTIMIZER_WORDS[n]);
-    for (n = 0; LS_SCHEDULES[n].name; n++)
-        assert_string_equal(LS_SCHEDULES[n].name, LS_SCHEDULE_WORDS[n]);
-    assert_null(LS_SCHEDULE_WORDS[n]);
+        assert_string_equal(LS_DATA[n].name, ls_key_word(ls_key_named("data.type"), n));
+    assert_null(ls_key_word(ls_key_named("data.type"), n));
+    assert_string_equal(ls_key_word(ls_key_named("optimizer.type"), LS_ADAFACTOR), "adafactor");
+    assert_null(ls_key_word(ls_key_named("optimizer.type"), LS_ADAFACTOR + 1));
+    assert_string_equal(ls_key_word(ls_key_named("schedule.type"), LS_SCHED_LINEAR), "linear");
+    assert_null(ls_key_word(ls_key_named("schedule.type"), LS_SCHED_LINEAR + 1));
     char list[LS_MODEL_LIST];
     assert_string_equal(ls_model_list(list, ls_model_makes_text), "llama, qwen2, t5");
+}
+
+/* What a checkpoint's config.json has of the section model: rows with `config`, unless their needs say that
+ * the key has no effect. Dropout and stochastic depth do not change what a checkpoint predicts. */
+static void config_json_has_what_rows_say(void **state)
+{
+    (void)state;
+    static const char *const CASES[][2] = {
+        { "model: {type: vit, dropout: 0.1}\ndata: {type: mnist}\n",
+          "{\"type\":\"vit\",\"image_size\":28,\"patch_size\":7,\"in_channels\":1,\"layers\":10,\"heads\":2,"
+          "\"hidden_size\":128,\"mlp_size\":128,\"classes\":10}" },
+        { "model: {type: vit, outputs: {age: []}}\nloss: {type: mse, of: age}\n"
+          "data: {type: images, path: a}\n",
+          "{\"type\":\"vit\",\"image_size\":28,\"patch_size\":7,\"in_channels\":1,\"layers\":10,\"heads\":2,"
+          "\"hidden_size\":128,\"mlp_size\":128,\"outputs\":{\"age\": []}}" },
+        { "model: {type: mlp, hidden: [8]}\ndata: {type: mnist}\n",
+          "{\"type\":\"mlp\",\"image_size\":28,\"in_channels\":1,\"hidden\":[8],\"act\":\"relu\","
+          "\"classes\":10}" },
+        { "model: {type: mlp, inputs: {x: [2]}, outputs: {y: []}}\nloss: {type: mse, of: y}\n"
+          "data: {type: arrays, train: {x: a.npy, y: b.npy}}\neval: {every_epochs: -1}\n",
+          "{\"type\":\"mlp\",\"inputs\":{\"x\": [2]},\"outputs\":{\"y\": "
+          "[]},\"hidden\":[128],\"act\":\"relu\","
+          "\"scale\":\"standard\"}" },
+        { "model: {type: unet, inputs: {x: [1, 16, 16]}, outputs: {y: [16, 16]}}\n"
+          "loss: {type: mse, of: y}\ndata: {type: arrays, train: {x: a.npy, y: b.npy}}\n"
+          "eval: {every_epochs: -1}\n",
+          "{\"type\":\"unet\",\"inputs\":{\"x\": [1, 16, 16]},\"outputs\":{\"y\": [16, 16]},\"channels\":64,"
+          "\"levels\":4,\"up\":\"transposed\"}" },
+        { "model: {type: convnext_tiny, image_size: 32}\ndata: {type: images, path: a}\n",
+          "{\"type\":\"convnext_tiny\",\"image_size\":32,\"in_channels\":1,\"classes\":10}" },
+        { "model: {type: module, path: a.so, config: {b: 1}}\ndata: {type: module}\n",
+          "{\"type\":\"module\",\"path\":\"a.so\",\"config\":{\"b\":1}}" },
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        char expected[400];
+        ls_recipe *r;
+        ASSERT_OK(load(&r, CASES[i][0], 0, NULL));
+        char *json = ls_recipe_config_json(r, NULL);
+        snprintf(expected, sizeof expected, "{\"model\":%s,", CASES[i][1]);
+        if (strncmp(json, expected, strlen(expected)))
+            fail_msg("%s\nis not\n%s", json, expected);
+        free(json);
+        ls_recipe_destroy(&r);
+    }
 }
 
 /* Every name in `keys` is the last one of a key that asks that table. */
@@ -305,10 +341,10 @@ static void lists_known_keys(const char *type, const char *row, const char *keys
     char word[64];
     for (int used; sscanf(keys, "%63s%n", word, &used) == 1; keys += used) {
         int found = 0;
-        for (int i = 0; i < LS_KEY_COUNT; i++) {
-            const char *dot = strrchr(LS_KEYS[i].key, '.');
-            found += !strcmp(dot ? dot + 1 : LS_KEYS[i].key, word) && LS_KEYS[i].type &&
-                     !strcmp(LS_KEYS[i].type, type);
+        for (int i = 0; i < ls_key_count(); i++) {
+            const char *dot = strrchr(ls_key_at(i)->key, '.');
+            found += !strcmp(dot ? dot + 1 : ls_key_at(i)->key, word) && ls_key_at(i)->type &&
+                     !strcmp(ls_key_at(i)->type, type);
         }
         if (found != 1)
             fail_msg("the row %s lists the key %s, which %d keys of %s are", row, word, found, type);
@@ -326,12 +362,12 @@ static void rows_and_keys_agree(void **state)
         lists_known_keys("optimizer.type", LS_OPTIMIZERS[i].name, LS_OPTIMIZERS[i].keys);
     for (int i = 0; LS_SCHEDULES[i].name; i++)
         lists_known_keys("schedule.type", LS_SCHEDULES[i].name, LS_SCHEDULES[i].keys);
-    for (int i = 0; i < LS_KEY_COUNT; i++) {
+    for (int i = 0; i < ls_key_count(); i++) {
         ls_str types = { 0 };
-        if (LS_KEYS[i].type)
-            ls_key_types(&types, &LS_KEYS[i]);
-        if (LS_KEYS[i].type && !types.len)
-            fail_msg("%s is a key of no %s: no row lists it", LS_KEYS[i].key, LS_KEYS[i].type);
+        if (ls_key_at(i)->type)
+            ls_key_types(&types, ls_key_at(i));
+        if (ls_key_at(i)->type && !types.len)
+            fail_msg("%s is a key of no %s: no row lists it", ls_key_at(i)->key, ls_key_at(i)->type);
         ls_str_release(&types);
     }
 }
@@ -412,7 +448,8 @@ static void the_sources_name_these_options(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(rows_have_words),
+        cmocka_unit_test(words_are_names_of_rows),
+        cmocka_unit_test(config_json_has_what_rows_say),
         cmocka_unit_test(rows_and_keys_agree),
         cmocka_unit_test(options_lead_to_keys),
         cmocka_unit_test(the_sources_name_these_options),

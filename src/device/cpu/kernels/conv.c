@@ -60,33 +60,51 @@ conv LS_NAME(ls_conv_plan)(const ls_kernel_args *a, ls_conv_kind kind)
     return c;
 }
 
+/* A way to compute convolutions of some shapes, in a file of its own. Index 1 is dw, 0 is y and dx. */
+typedef struct conv_way {
+    bool (*suits)(const conv *c);
+    size_t (*workspace[2])(const conv *c);
+    void (*run[2])(conv *c);
+} conv_way;
+
+/* The first that suits counts: a depthwise convolution also has few channels. */
+static const conv_way WAYS[] = {
+    { LS_NAME(ls_conv_is_depthwise),
+      { LS_NAME(ls_conv_depthwise_workspace), LS_NAME(ls_conv_depthwise_workspace) },
+      { LS_NAME(ls_conv_depthwise), LS_NAME(ls_conv_depthwise) } },
+    { LS_NAME(ls_conv_is_thin),
+      { LS_NAME(ls_conv_thin_workspace), LS_NAME(ls_conv_thin_workspace) },
+      { LS_NAME(ls_conv_thin), LS_NAME(ls_conv_thin) } },
+    { LS_NAME(ls_conv_is_winograd),
+      { LS_NAME(ls_conv_winograd_workspace), LS_NAME(ls_conv_winograd_workspace) },
+      { LS_NAME(ls_conv_winograd), LS_NAME(ls_conv_winograd_dw) } },
+    { LS_NAME(ls_conv_is_point),
+      { LS_NAME(ls_conv_point_workspace), LS_NAME(ls_conv_point_dw_workspace) },
+      { LS_NAME(ls_conv_point), LS_NAME(ls_conv_point_dw) } },
+};
+
+/* NULL: the general one, of this file and conv_dw.c. */
+static const conv_way *way_of(const conv *c)
+{
+    for (size_t i = 0; i < sizeof WAYS / sizeof *WAYS; i++)
+        if (WAYS[i].suits(c))
+            return &WAYS[i];
+    return NULL;
+}
+
 size_t LS_NAME(ls_conv_workspace)(const conv *c)
 {
-    return LS_NAME(ls_conv_is_depthwise)(c)  ? LS_NAME(ls_conv_depthwise_workspace)(c)
-           : LS_NAME(ls_conv_is_thin)(c)     ? LS_NAME(ls_conv_thin_workspace)(c)
-           : LS_NAME(ls_conv_is_winograd)(c) ? LS_NAME(ls_conv_winograd_workspace)(c)
-           : LS_NAME(ls_conv_is_point)(c)    ? c->kind == LS_CONV_DW ? LS_NAME(ls_conv_point_dw_workspace)(c)
-                                                                     : LS_NAME(ls_conv_point_workspace)(c)
-                                             : c->seen_bytes + c->b_bytes + c->s_bytes + c->t_bytes;
+    const conv_way *way = way_of(c);
+    return way ? way->workspace[c->kind == LS_CONV_DW](c)
+               : c->seen_bytes + c->b_bytes + c->s_bytes + c->t_bytes;
 }
 
 bool LS_NAME(ls_conv_special)(conv *c)
 {
-    if (LS_NAME(ls_conv_is_depthwise)(c))
-        LS_NAME(ls_conv_depthwise)(c);
-    else if (LS_NAME(ls_conv_is_thin)(c))
-        LS_NAME(ls_conv_thin)(c);
-    else if (LS_NAME(ls_conv_is_winograd)(c) && c->kind == LS_CONV_DW)
-        LS_NAME(ls_conv_winograd_dw)(c);
-    else if (LS_NAME(ls_conv_is_winograd)(c))
-        LS_NAME(ls_conv_winograd)(c);
-    else if (LS_NAME(ls_conv_is_point)(c) && c->kind == LS_CONV_DW)
-        LS_NAME(ls_conv_point_dw)(c);
-    else if (LS_NAME(ls_conv_is_point)(c))
-        LS_NAME(ls_conv_point)(c);
-    else
-        return false;
-    return true;
+    const conv_way *way = way_of(c);
+    if (way)
+        way->run[c->kind == LS_CONV_DW](c);
+    return way != NULL;
 }
 
 void LS_NAME(ls_conv_place)(conv *c)

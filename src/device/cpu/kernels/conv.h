@@ -92,7 +92,7 @@ void LS_NAME(ls_conv_thin)(conv *c);
 /* conv_depthwise.c */
 bool LS_NAME(ls_conv_is_depthwise)(const conv *c);
 size_t LS_NAME(ls_conv_depthwise_workspace)(const conv *c);
-void LS_NAME(ls_conv_depthwise)(const conv *c);
+void LS_NAME(ls_conv_depthwise)(conv *c);
 
 /* conv_point.c, conv_point_dw.c */
 bool LS_NAME(ls_conv_is_point)(const conv *c);

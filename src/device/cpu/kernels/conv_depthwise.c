@@ -231,7 +231,7 @@ SIMD_FN void channels(ls_dtype T, const depthwise *d, int64_t begin, int64_t end
 TASK(planes_task, planes)
 TASK(channels_task, channels)
 
-void LS_NAME(ls_conv_depthwise)(const conv *c)
+void LS_NAME(ls_conv_depthwise)(conv *c)
 {
     depthwise d = conv_depthwise_plan_of(c);
     if (c->kind == LS_CONV_DW)
