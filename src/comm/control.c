@@ -121,6 +121,28 @@ bool ls_control_failure_ready(ls_control_block *c)
     return ls_control_failed(c);
 }
 
+/* ---- the run directory */
+
+void ls_control_set_run(ls_control_block *c, const char *path)
+{
+    const size_t n = strlen(path);
+    atomic_store(&c->run.known, 0);
+    if (!n || n >= LS_RUN_PATH_BYTES)
+        return;
+    memcpy(c->run.path, path, n + 1);
+    atomic_store(&c->run.known, 1);
+}
+
+void ls_control_run(const ls_control_block *c, char path[LS_RUN_PATH_BYTES])
+{
+    path[0] = 0;
+    if (!atomic_load(&c->run.known))
+        return;
+    memcpy(path, c->run.path, LS_RUN_PATH_BYTES);
+    if (!atomic_load(&c->run.known)) /* rank 0 changes it now; the next look finds it */
+        path[0] = 0;
+}
+
 /* ---- what ranks do */
 
 void ls_control_set_doing(ls_rank_slot *s, const char *what)

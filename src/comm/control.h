@@ -23,6 +23,7 @@ enum {
     LS_CALL_WORDS = 2,          /* of 8 bytes: ls_call (exchange.h) */
     LS_FAILURE_BYTES = 4096,    /* longest message of a failure */
     LS_DESCRIPTION_BYTES = 256, /* of what a rank does */
+    LS_RUN_PATH_BYTES = 2048,   /* of the path of a run directory, with its 0 */
 };
 
 typedef enum ls_rank_state { LS_RANK_ABSENT, LS_RANK_JOINED, LS_RANK_LEFT } ls_rank_state;
@@ -67,12 +68,19 @@ typedef struct ls_failure {
     char text[LS_FAILURE_BYTES];
 } ls_failure;
 
+/* The run directory of a user's program, for the process that started the ranks. Rank 0 writes it. */
+typedef struct ls_named_run {
+    _Atomic int known; /* `path` may be read */
+    char path[LS_RUN_PATH_BYTES];
+} ls_named_run;
+
 typedef struct ls_control_block {
     uint64_t magic;
     int ranks;
     _Atomic int users;    /* groups of a block for threads; the last one frees it */
     _Atomic uint64_t end; /* shm.c: bytes of the file that are in use */
     ls_failure failure;
+    ls_named_run run;
     /* ls_rank_slot [ranks], ls_counters [LS_CONTROL_AXES][ranks], staging [ranks][LS_STAGING_BYTES] */
     _Alignas(64) char rest[];
 } ls_control_block;
@@ -98,6 +106,10 @@ bool ls_control_failure_ready(ls_control_block *c);
 void ls_control_report_to(ls_control_block *c);
 ls_control_block *ls_control_report(void);
 void ls_control_report_failure(const ls_failure *f); /* that this rank has learnt of */
+
+/* `path` "": there is no run. Paths of LS_RUN_PATH_BYTES and more are taken for none. */
+void ls_control_set_run(ls_control_block *c, const char *path);
+void ls_control_run(const ls_control_block *c, char path[LS_RUN_PATH_BYTES]);
 
 void ls_control_set_doing(ls_rank_slot *s, const char *what);
 /* What the rank said with ls_group_doing. */

@@ -69,6 +69,13 @@ void ls_group_planned(ls_group *g, uint64_t bytes)
         atomic_store(&ls_control_slot(ls_control_report(), 0)->planned, bytes);
 }
 
+void ls_group_names_run(ls_group *g, const char *path)
+{
+    ls_control_set_run(g->control, path);
+    if (ls_control_report())
+        ls_control_set_run(ls_control_report(), path);
+}
+
 void ls_group_on_lag(ls_group *g, ls_lag_fn on_lag, void *context)
 {
     g->on_lag = on_lag;

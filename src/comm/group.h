@@ -9,6 +9,10 @@ void ls_group_doing(ls_group *g, const char *what);
 /* The memory that this rank's plans need, for a message about why it ended. Local. */
 void ls_group_planned(ls_group *g, uint64_t bytes);
 
+/* The run directory that the ranks have open, for the process that started them, which records restarts
+ * there: an absolute path; "": none. Rank 0 says it. Local. */
+void ls_group_names_run(ls_group *g, const char *path);
+
 /* Collectives that devices run by themselves (device/link.h) wait for other ranks where no code of this
  * folder sees it. So a rank says which programs it begins, and a thread of it looks at the group meanwhile.
  */

@@ -232,6 +232,11 @@ uint64_t ls_shm_watch_planned(const ls_shm_watch *w, int rank)
     return atomic_load(&ls_control_slot(w->control, rank)->planned);
 }
 
+void ls_shm_watch_run(const ls_shm_watch *w, char path[LS_RUN_PATH_BYTES])
+{
+    ls_control_run(w->control, path);
+}
+
 bool ls_shm_watch_failure(const ls_shm_watch *w, ls_heard *out)
 {
     const ls_failure *f = &w->control->failure;
@@ -249,6 +254,8 @@ void ls_shm_watch_hear(ls_shm_watch *w, const ls_heard *h)
     else
         ls_control_missed(w->control, h->rank, -1, h->missed, h->text);
 }
+
+void ls_shm_watch_hear_run(ls_shm_watch *w, const char *path) { ls_control_set_run(w->control, path); }
 
 void ls_shm_watch_hear_joined(ls_shm_watch *w, int rank)
 {

@@ -32,6 +32,8 @@ void ls_shm_watch_not_executed(ls_shm_watch *w, int rank, int error);
 int ls_shm_watch_exec_error(const ls_shm_watch *w, int rank);
 /* Bytes (ls_group_planned); 0: the rank has not said so yet. */
 uint64_t ls_shm_watch_planned(const ls_shm_watch *w, int rank);
+/* The run directory that a user's program has open (ls_group_names_run); "": none. */
+void ls_shm_watch_run(const ls_shm_watch *w, char path[LS_RUN_PATH_BYTES]);
 /* The rank that failed first, with its error; false: none. */
 typedef struct ls_heard {
     int rank;
@@ -42,5 +44,6 @@ typedef struct ls_heard {
 bool ls_shm_watch_failure(const ls_shm_watch *w, ls_heard *out);
 /* What a process that watches rank `rank` on its host has sent. */
 void ls_shm_watch_hear(ls_shm_watch *w, const ls_heard *h);
+void ls_shm_watch_hear_run(ls_shm_watch *w, const char *path);
 void ls_shm_watch_hear_joined(ls_shm_watch *w, int rank);
 void ls_shm_watch_hear_doing(ls_shm_watch *w, int rank, const char *doing, uint64_t planned, int exec_error);

@@ -64,13 +64,13 @@ static ls_status choose_workers(controller *c, char text[96])
     return LS_OK;
 }
 
-/* Writes " from step 150, 3 steps are computed again", if attempts are recorded. */
+/* Writes " from step 150, 3 steps are computed again", if a run directory records the attempts. */
 static ls_status describe_loss(const controller *c, ls_restart *r, char text[128])
 {
     text[0] = 0;
-    if (!c->o->account)
-        return LS_OK;
     LS_TRY(c->o->account->find_loss(c->o->account->context, r));
+    if (r->step < 0)
+        return LS_OK;
     const int n = snprintf(text, 128, " from step %lld", (long long)r->step);
     if (r->lost)
         snprintf(text + n, (size_t)(128 - n), ", %lld step%s computed again", (long long)r->lost,
@@ -96,12 +96,11 @@ static ls_status wait_for_next(controller *c, const char *cause)
     ls_snprintf(text, sizeof text, "%.3700s; restart %d%s in %g s%s%s", cause, c->failures, of, r.pause, from,
                 workers);
     ls_log_warn("%s", text);
-    if (c->o->account)
-        LS_TRY(c->o->account->restart(c->o->account->context, &r));
+    LS_TRY(c->o->account->restart(c->o->account->context, &r));
     pause_for(c, r.pause);
     if (!stop_wanted(c))
         return LS_OK;
-    return c->o->account
+    return r.step >= 0
                ? ls_fail(LS_E_STOPPED,
                          "stopped on request before restart %d; start it again to continue from step %lld",
                          c->failures, (long long)r.step)
@@ -114,13 +113,11 @@ static ls_status after_failure(controller *c, ls_status s)
     char cause[4096], message[4096];
     const ls_account *a = c->o->account;
     snprintf(cause, sizeof cause, "%s", ls_error_message());
-    if (a)
-        LS_TRY(a->open(a->context));
+    LS_TRY(a->open(a->context));
     s = c->o->max_failures >= 0 && c->failures > c->o->max_failures ? give_up(c, s, cause)
                                                                     : wait_for_next(c, cause);
     snprintf(message, sizeof message, "%s", s == LS_OK ? "" : ls_error_message());
-    if (a)
-        LS_TRY(a->close(a->context, s, message));
+    LS_TRY(a->close(a->context, s, message));
     return s == LS_OK ? s : ls_fail(s, "%s", message);
 }
 
@@ -130,10 +127,8 @@ static ls_status end_as_stopped(const controller *c)
     const ls_account *a = c->o->account;
     char message[4096];
     snprintf(message, sizeof message, "%s", ls_error_message());
-    if (a) {
-        LS_TRY(a->open(a->context));
-        LS_TRY(a->close(a->context, LS_E_STOPPED, message));
-    }
+    LS_TRY(a->open(a->context));
+    LS_TRY(a->close(a->context, LS_E_STOPPED, message));
     return ls_fail(LS_E_STOPPED, "%s", message);
 }
 
@@ -142,8 +137,7 @@ static ls_status end_as_failed(const controller *c, ls_status s)
 {
     char cause[4400];
     snprintf(cause, sizeof cause, "%s", ls_error_message());
-    if (c->o->account)
-        c->o->account->end(c->o->account->context, s, cause);
+    c->o->account->end(c->o->account->context, s, cause);
     return ls_fail(s, "%s", cause);
 }
 
@@ -151,8 +145,7 @@ ls_status ls_control(const ls_control_opts *o)
 {
     controller c = { .o = o, .next = o->ranks };
     for (c.next.out_of_memory = &c.out_of_memory;; c.next.restart = c.failures) {
-        if (o->account)
-            o->account->begin(o->account->context);
+        o->account->begin(o->account->context);
         c.out_of_memory = false;
         char ignored[96];
         ls_status s = c.unchosen ? choose_workers(&c, ignored) : LS_OK;

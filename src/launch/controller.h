@@ -9,7 +9,7 @@ typedef struct ls_restart {
     int number;       /* 1: the first */
     int workers;      /* of the next attempt */
     double pause;     /* seconds before it */
-    int64_t step;     /* the step that it continues from */
+    int64_t step;     /* the step that it continues from; -1: no run directory records it */
     int64_t lost;     /* the number of steps that it repeats */
     const char *text; /* the message for the user */
 } ls_restart;
@@ -33,7 +33,7 @@ typedef struct ls_control_opts {
     ls_launch_opts ranks;      /* of the first attempt */
     int64_t max_failures;      /* -1: no limit */
     const char *named;         /* name of max_failures in messages: "failure.max_failures" */
-    const ls_account *account; /* NULL: attempts are not recorded */
+    const ls_account *account;
     /* Chooses the number of ranks of the next attempt, at most `most` (0: no limit). NULL: as many as before.
      */
     ls_status (*choose)(void *context, int most, int *workers);

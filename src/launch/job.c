@@ -153,6 +153,7 @@ static void take_message(launch *l, const char *text)
     switch (f.kind) {
     case LS_MESSAGE_HELLO: l->children[f.rank].said_hello = true; break;
     case LS_MESSAGE_JOINED: ls_shm_watch_hear_joined(l->watch, f.rank); break;
+    case LS_MESSAGE_RUN: ls_shm_watch_hear_run(l->watch, f.run); break;
     case LS_MESSAGE_END: take_end(l, &f); break;
     case LS_MESSAGE_FAILURE:
         if (f.heard.rank >= 0 && f.heard.rank < l->o->ranks)

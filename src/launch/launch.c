@@ -146,7 +146,9 @@ ls_status ls_launch(const ls_launch_opts *o)
         sigaddset(&child_ends, SIGCHLD);
         sigprocmask(SIG_BLOCK, &child_ends, &l.mask_before);
         if (s == LS_OK)
-            s = s == LS_OK ? attempt(&l) : s;
+            s = attempt(&l);
+        if (o->run)
+            ls_shm_watch_run(l.watch, o->run);
         sigprocmask(SIG_SETMASK, &l.mask_before, NULL);
         free(l.children);
         free(l.cpus);

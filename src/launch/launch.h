@@ -25,6 +25,9 @@ typedef struct ls_launch_opts {
     void (*pass)(const char *line); /* prints a line that a rank of another host wrote; may be NULL */
     /* becomes true if the kernel killed a rank for lack of memory; may be NULL */
     bool *out_of_memory;
+    /* [LS_RUN_PATH_BYTES] becomes the run directory that a user's program had open when it ended, or in which
+     * it failed; "": none. May be NULL */
+    char *run;
 } ls_launch_opts;
 
 /* Starts the ranks and waits until all have ended. LS_OK: all ranks succeeded. Local.

@@ -15,6 +15,8 @@ void ls_rank_message_send(const ls_rank_message *f)
     if (f->kind == LS_MESSAGE_FAILURE)
         n += snprintf(line + n, sizeof line - (size_t)n, "%d %d %d %.2000s", f->heard.rank,
                       (int)f->heard.code, (int)f->heard.missed, f->heard.text);
+    else if (f->kind == LS_MESSAGE_RUN)
+        n += snprintf(line + n, sizeof line - (size_t)n, "%s", f->run);
     else if (f->kind == LS_MESSAGE_END)
         n += snprintf(line + n, sizeof line - (size_t)n, "%d %d %d %d %llu %llu %.120s", f->status, f->killed,
                       f->out_of_memory, f->exec_error, (unsigned long long)f->limit,
@@ -47,8 +49,10 @@ bool ls_rank_message_read(ls_rank_message *f, const char *text)
         snprintf(f->heard.text, sizeof f->heard.text, "%s", rest + at);
         return code > LS_OK && code < LS_STATUS_COUNT && missed >= 0 && missed <= LS_MISSED_GONE;
     }
+    if (kind == LS_MESSAGE_RUN)
+        snprintf(f->run, sizeof f->run, "%s", rest);
     if (kind != LS_MESSAGE_END)
-        return kind == LS_MESSAGE_HELLO || kind == LS_MESSAGE_JOINED;
+        return kind == LS_MESSAGE_RUN || kind == LS_MESSAGE_HELLO || kind == LS_MESSAGE_JOINED;
     if (sscanf(rest, "%d %d %d %d %llu %llu %n", &f->status, &f->killed, &f->out_of_memory, &f->exec_error,
                &limit, &planned, &at) != 6)
         return false;

@@ -7,6 +7,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/sys.h"
 #include "loop/resume.h"
 #include "record/metrics.h"
 #include "record/remote.h"
@@ -16,34 +17,70 @@ enum { LOCKED_TICKS = 100 }; /* of 20 ms */
 
 static char *account_path_of(const ls_run_account *r, const char *file)
 {
-    char *run = ls_storage_run((*r->recipe)->run.storage, (*r->recipe)->run.name),
+    char *run = r->recipe ? ls_storage_run((*r->recipe)->run.storage, (*r->recipe)->run.name)
+                          : ls_sys_strdup(r->program),
          *path = ls_path_join(run, file);
     free(run);
     return path;
 }
 
+static bool names_run(const ls_run_account *r) { return r->recipe || r->program[0]; }
+
 static void account_begin(void *context)
 {
     ls_run_account *r = context;
     char *path = account_path_of(r, "metrics.jsonl");
-    const int64_t size = ls_file_size(path);
+    const int64_t size = names_run(r) ? ls_file_size(path) : 0;
     r->rows_before = size < 0 ? 0 : size;
     free(path);
+}
+
+/* A program that a rank started, as a debugger, may hold the run's lock for a moment after the rank. */
+static void wait_for_lock(const ls_run_account *r)
+{
+    char *run = account_path_of(r, "");
+    for (int i = 0; i < LOCKED_TICKS && ls_run_is_held(run) && !ls_run_owner_lives(run); i++)
+        nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
+    free(run);
 }
 
 static ls_status open_run(void *context)
 {
     ls_run_account *r = context;
-    return ls_rundir_open_between(&r->run, *r->recipe, r->allow_change);
+    r->run = NULL;
+    if (r->recipe)
+        return ls_rundir_open_between(&r->run, *r->recipe, r->allow_change);
+    if (!names_run(r))
+        return LS_OK;
+    wait_for_lock(r);
+    if (ls_rundir_open_own_between(&r->run, r->program) != LS_OK)
+        ls_log_warn("%s does not record this failure: %s", r->program, ls_error_message());
+    return LS_OK;
+}
+
+/* The step from which the next attempt continues. */
+static ls_status find_step(const ls_run_account *r, int64_t *step)
+{
+    char checkpoint[4096], *folder;
+    if (r->recipe) {
+        LS_TRY(ls_resume_find_again(checkpoint, *r->recipe, r->resume));
+        return checkpoint[0] ? ls_resume_step(step, checkpoint) : LS_OK;
+    }
+    folder = account_path_of(r, "checkpoints");
+    const int64_t newest = ls_resume_newest(folder);
+    free(folder);
+    *step = newest > 0 ? newest : 0;
+    return LS_OK;
 }
 
 static ls_status find_loss(void *context, ls_restart *out)
 {
     const ls_run_account *r = context;
-    char checkpoint[4096];
-    LS_TRY(ls_resume_find_again(checkpoint, *r->recipe, r->resume));
-    if (checkpoint[0])
-        LS_TRY(ls_resume_step(&out->step, checkpoint));
+    if (!r->run) {
+        out->step = -1;
+        return LS_OK;
+    }
+    LS_TRY(find_step(r, &out->step));
     int64_t last = ls_metrics_last_step(r->run, r->rows_before);
     out->lost = last > out->step ? last - out->step : 0;
     return LS_OK;
@@ -57,6 +94,8 @@ static ls_status restart(void *context, const ls_restart *one)
                                  .step = one->step,
                                  .lost = one->lost,
                                  .workers = one->workers };
+    if (!r->run)
+        return LS_OK;
     ls_rundir_log(r->run, LS_WARN, one->text);
     return ls_metrics_restart(r->run, &row);
 }
@@ -65,6 +104,8 @@ static ls_status close_run(void *context, ls_status next, const char *why)
 {
     ls_run_account *r = context;
     const bool failed = next != LS_OK && next != LS_E_STOPPED;
+    if (!r->run)
+        return LS_OK;
     if (failed) {
         ls_rundir_log(r->run, LS_ERROR, why);
         r->run->attempt--; /* no next attempt follows */
@@ -79,28 +120,20 @@ static ls_status close_run(void *context, ls_status next, const char *why)
 /* Whether result.json of the failed run lacks the failure, or has only what the ranks could see of it. */
 static bool lacks_cause(const ls_run_account *r, ls_status s)
 {
-    char *run = account_path_of(r, ""), *recipe = account_path_of(r, "recipe.yaml");
+    char *run = account_path_of(r, "");
     ls_run_info info;
-    const bool there = ls_file_exists(recipe), read = there && ls_run_info_read(&info, run) == LS_OK;
-    free(recipe);
+    const bool there = names_run(r) && ls_run_is(run),
+               read = there && ls_run_info_read(&info, run) == LS_OK;
     free(run);
     return there && (!read || info.state == LS_RUN_DIED || info.state == LS_RUN_RESTARTING ||
                      (s == LS_E_PEER && info.state == LS_RUN_FAILED));
 }
 
-/* A program that a rank started, as a debugger, may hold the run's lock for a moment after the rank. */
-static void wait_for_lock(const ls_run_account *r)
-{
-    char *run = account_path_of(r, "");
-    for (int i = 0; i < LOCKED_TICKS && ls_run_is_held(run) && !ls_run_owner_lives(run); i++)
-        nanosleep(&(struct timespec){ .tv_nsec = 20000000 }, NULL);
-    free(run);
-}
-
 static void end(void *context, ls_status s, const char *cause)
 {
     ls_run_account *r = context;
-    wait_for_lock(r);
+    if (names_run(r))
+        wait_for_lock(r);
     if (!lacks_cause(r, s))
         return;
     ls_status kept = open_run(r);

@@ -71,9 +71,15 @@ static void take_signals(void)
 }
 
 /* Passes on what the rank has reported to this process. */
-static void tell_news(launch *l, int rank, bool *joined, bool *failed)
+static void tell_news(launch *l, int rank, bool *joined, bool *failed, char run[LS_RUN_PATH_BYTES])
 {
-    ls_rank_message f = { .kind = LS_MESSAGE_JOINED, .rank = rank };
+    ls_rank_message f = { .kind = LS_MESSAGE_RUN, .rank = rank };
+    ls_shm_watch_run(l->watch, f.run);
+    if (strcmp(f.run, run)) {
+        snprintf(run, LS_RUN_PATH_BYTES, "%s", f.run);
+        ls_rank_message_send(&f);
+    }
+    f.kind = LS_MESSAGE_JOINED;
     if (!*joined && ls_shm_watch_joined(l->watch, 0)) {
         *joined = true;
         ls_rank_message_send(&f);
@@ -124,6 +130,7 @@ static void watch(launch *l, int rank)
 {
     child *c = &l->children[0];
     bool joined = false, failed = false;
+    char run[LS_RUN_PATH_BYTES] = "";
     int saves = 0;
     double end_at = 0;
     sigset_t child_ends;
@@ -132,7 +139,7 @@ static void watch(launch *l, int rank)
     while (!c->ended) {
         sigtimedwait(&child_ends, NULL, &(struct timespec){ .tv_nsec = (long)(1e9 * TICK) });
         c->ended = waitpid(c->pid, &c->status, WNOHANG) == c->pid;
-        tell_news(l, rank, &joined, &failed);
+        tell_news(l, rank, &joined, &failed, run);
         if (!c->ended)
             pass_on(l, &saves, &end_at);
     }

@@ -255,13 +255,16 @@ ls_status ls_metrics_change(ls_rundir *d, int64_t step, const char *what)
 
 int64_t ls_metrics_last_step(const ls_rundir *d, int64_t from)
 {
-    static const char STEP[] = "{\"kind\":\"step\",\"step\":";
+    static const char *const KINDS[] = { "{\"kind\":\"step\",", "{\"kind\":\"report\"," };
     char tail[16384];
     const int64_t most = (int64_t)sizeof tail - 1, size = lseek(d->own->metrics, 0, SEEK_END);
     const ssize_t n = pread(d->own->metrics, tail, sizeof tail - 1, size - from > most ? size - most : from);
     tail[n > 0 ? n : 0] = 0;
     int64_t step = -1;
-    for (const char *p = tail; (p = strstr(p, STEP)); p += sizeof STEP - 1)
-        step = atoll(p + sizeof STEP - 1);
+    for (int k = 0; k < 2; k++) /* a run has rows of one of these kinds */
+        for (const char *p = tail; (p = strstr(p, KINDS[k])); p++) {
+            const char *at = strstr(p, "\"step\":");
+            step = at ? atoll(at + strlen("\"step\":")) : step;
+        }
     return step;
 }

@@ -72,7 +72,8 @@ ls_status ls_metrics_restart(ls_rundir *d, const ls_restart_row *row);
 ls_status ls_metrics_change(ls_rundir *d, int64_t step, const char *what);
 /* Also writes to metrics.csv, which gets a column for each new metric. */
 ls_status ls_metrics_report(ls_rundir *d, const ls_report_row *row);
-/* Number of the last step in metrics.jsonl from byte `from` on; -1: there is none. Local. */
+/* Number of the last step, or step of the last report, in metrics.jsonl from byte `from` on; -1: there is
+ * none. Local. */
 int64_t ls_metrics_last_step(const ls_rundir *d, int64_t from);
 
 /* A row as JSON, without the end of the line. */

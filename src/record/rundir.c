@@ -28,7 +28,7 @@
 typedef struct identity {
     const char *storage, *name, *best_metric, *file; /* file: recipe.yaml or config.txt */
     const ls_recipe *recipe;                         /* NULL: a user's program */
-    const char *config;                              /* then the contents of config.txt */
+    const char *config;                              /* then the contents of config.txt; NULL: as it is */
     bool allow_change;
 } identity;
 
@@ -223,9 +223,9 @@ static ls_status open_at(ls_rundir *d, const identity *i, const char *path)
         LS_TRY(check_recipe(d, i->recipe, i->allow_change));
     if (exists)
         LS_TRY(read_before(d));
-    if (!i->recipe)
+    if (i->config)
         LS_TRY(save_config(path, i->config));
-    else if (!exists)
+    else if (!exists && i->recipe)
         LS_TRY(ls_rundir_save_recipe(d, i->recipe));
     LS_TRY(open_files(d, i));
     return exists ? LS_OK : ls_rundir_save_result(d, LS_RUN_STARTING, NULL);
@@ -336,6 +336,8 @@ static ls_status recall(ls_rundir *d)
                *hardware = json_string_value(json_object_get(result, "hardware"));
     snprintf(d->device, sizeof d->device, "%s", device ? device : "");
     snprintf(d->hardware, sizeof d->hardware, "%s", hardware ? hardware : "");
+    d->own->reported = ls_metric_list_read(json_object_get(result, "metrics"));
+    d->own->no_memory = d->own->no_memory || d->own->reported.no_memory;
     const char *no_best = json_string_value(json_object_get(result, "no_best"));
     snprintf(d->no_best, sizeof d->no_best, "%s", no_best ? no_best : "");
 done:
@@ -373,10 +375,9 @@ static ls_status open_ranks(ls_rundir **out, const identity *i, ls_group *g)
     return open_log(d);
 }
 
-ls_status ls_rundir_open_between(ls_rundir **out, const ls_recipe *r, bool allow_change)
+static ls_status open_between(ls_rundir **out, const identity *i)
 {
-    const identity i = of_recipe(r, allow_change);
-    LS_TRY(open_run(out, &i));
+    LS_TRY(open_run(out, i));
     ls_status s = recall(*out);
     if (s != LS_OK) {
         destroy(out);
@@ -386,6 +387,30 @@ ls_status ls_rundir_open_between(ls_rundir **out, const ls_recipe *r, bool allow
     /* the failed attempt has written nothing */
     (*out)->attempt += (*out)->before == LS_RUN_NEW || (*out)->before == LS_RUN_RESTARTING;
     return LS_OK;
+}
+
+ls_status ls_rundir_open_between(ls_rundir **out, const ls_recipe *r, bool allow_change)
+{
+    const identity i = of_recipe(r, allow_change);
+    return open_between(out, &i);
+}
+
+ls_status ls_rundir_open_own_between(ls_rundir **out, const char *run_dir)
+{
+    ls_run_info info;
+    *out = NULL;
+    LS_TRY(ls_run_info_read(&info, run_dir));
+    char *storage = ls_sys_strdup(run_dir), *slash = storage ? strrchr(storage, '/') : NULL;
+    LS_TRY(ls_sys_have(storage));
+    if (slash)
+        *slash = 0;
+    const identity i = { .storage = slash ? storage : ".",
+                         .name = info.name,
+                         .best_metric = *info.best_metric ? info.best_metric : NULL,
+                         .file = LS_RUN_CONFIG };
+    const ls_status s = open_between(out, &i);
+    free(storage);
+    return s;
 }
 
 ls_status ls_rundir_open_ranks(ls_rundir **out, const ls_recipe *r, ls_group *g, bool allow_change)

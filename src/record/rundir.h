@@ -81,6 +81,8 @@ ls_status ls_rundir_open_ranks(ls_rundir **out, const ls_recipe *r, ls_group *g,
 /* For the parent of the ranks, after a failed attempt: opens the run, or makes it if the ranks did not.
  * `attempt` becomes that of the next ranks. Local. */
 ls_status ls_rundir_open_between(ls_rundir **out, const ls_recipe *r, bool allow_change);
+/* The same for the run of a user's program, which must exist already. Local. */
+ls_status ls_rundir_open_own_between(ls_rundir **out, const char *run_dir);
 /* The run of a user's program (lockstep/run.h), which has config.txt in place of recipe.yaml. */
 typedef struct ls_own_run {
     const char *storage, *name, *config; /* config: the whole text of config.txt */

@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/sys.h"
 #include "comm/comm.h"
+#include "comm/group.h"
 #include "record/rundir.h"
 #include "record/step_folder.h"
 #include "run_own.h"
@@ -113,6 +114,14 @@ static ls_status run_check(const char *storage, const char *name, const ls_run_o
     return ls_path_check(name, storage);
 }
 
+/* `lockstep launch` records there why it starts the ranks again. */
+static void tell_launcher(const ls_run *r)
+{
+    char *path = realpath(r->place.path, NULL); /* the program may go to another folder */
+    ls_group_names_run(r->group, path ? path : "");
+    free(path);
+}
+
 static ls_status open_run(ls_run *r, const char *config)
 {
     const ls_own_run own = { r->storage, r->name, config, r->best };
@@ -132,7 +141,10 @@ static ls_status open_run(ls_run *r, const char *config)
              r->latest.path ? r->latest.path : "");
     ls_run_log(r, text);
     ls_status s = ls_rundir_save_result(r->dir, LS_RUN_STARTING, NULL);
-    return ls_ranks_agree(g, s == LS_OK ? ls_rundir_save_result(r->dir, LS_RUN_RUNNING, NULL) : s);
+    s = ls_ranks_agree(g, s == LS_OK ? ls_rundir_save_result(r->dir, LS_RUN_RUNNING, NULL) : s);
+    if (s == LS_OK && p->rank == 0)
+        tell_launcher(r);
+    return s;
 }
 
 static void destroy(ls_run *r)
@@ -264,6 +276,8 @@ ls_status ls_run_finish(ls_run **run, ls_status how, ls_result **result)
         snprintf(message, sizeof message, "%s", ls_error_message());
         end_badly(r, ended, message);
         how = ended;
+    } else if (r->place.rank == 0) {
+        ls_group_names_run(r->group, "");
     }
     path = ls_sys_strdup(r->place.path);
     ls_rundir_close(&r->dir, LS_RUN_NEW, NULL); /* the final state is already written */

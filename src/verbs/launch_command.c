@@ -6,6 +6,7 @@
 #include "commands.h"
 #include "launch/controller.h"
 #include "launch/hosts.h"
+#include "launch/run_account.h"
 
 typedef struct choice {
     const ls_launch_command_opts *o;
@@ -45,6 +46,8 @@ static ls_status choose(void *context, int most, int *workers)
 
 static ls_status start(const choice *c, const char *path, const ls_ui *ui)
 {
+    ls_run_account run = { .recipe = NULL };
+    const ls_account account = ls_run_account_of(&run);
     ls_control_opts control = { .ranks = { .hosts = c->hosts,
                                            .program = path,
                                            .argv = c->o->program,
@@ -52,9 +55,11 @@ static ls_status start(const choice *c, const char *path, const ls_ui *ui)
                                            .stall = c->o->stall_seconds,
                                            .stop = ui->stop,
                                            .save = ui->save,
-                                           .pass = ui->pass },
+                                           .pass = ui->pass,
+                                           .run = run.program },
                                 .max_failures = c->o->max_failures,
                                 .named = "--max-failures",
+                                .account = &account,
                                 .choose = choose,
                                 .context = (void *)(uintptr_t)c };
     if (c->hosts)

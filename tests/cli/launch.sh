@@ -42,9 +42,18 @@ LOCKSTEP_FAULT=kill@600:rank=1 try 1 launch --workers 2 -- $run killed
 once err "^error: rank 1: killed by signal 9 \(SIGKILL\); it last did: step [0-9]+, .*; the other ranks were stopped$"
 until_true nobody_left killed
 LOCKSTEP_FAULT=kill@600:rank=1 try 0 launch --workers 2 --max-failures 1 -- $run again; equal again
-once err "^warning: rank 1: killed by signal 9 .*; restart 1 of 1 in 0.5 s$"; times 0 err "^error:"
+once err "^warning: rank 1: killed by signal 9 .*; restart 1 of 1 in 0.5 s from step [0-9]+$"; times 0 err "^error:"
+# as of train: in its rows, its result, its log and its page, and in what the command shows
+has runs/again/metrics.jsonl '"kind":"restart","step":[0-9]+,"steps_lost":0,"workers":2,"cause":"rank 1: killed by signal 9 .*"pause":0.5,"attempt":1\}$'
+has runs/again/result.json '"state":"finished","attempt":1,.*"restarts":\[\{"attempt":1,"step":[0-9]+,"steps_lost":0,"workers":2,"cause":"rank 1: killed by'
+has runs/again/log/rank-0.log "restart 1 of 1"
+has runs/again/report.html "killed by signal 9"
+try 0 runs --json; has out '"name":"again",.*"restarts":1,'
+try 0 watch runs/again --once; has out "^step [0-9]+ +attempt 1 continues, 0 steps repeated: rank 1: killed by signal 9"
 LOCKSTEP_FAULT=kill@50:rank=0 try 1 launch --workers 2 --max-failures 1 -- $run twice
 once err "^error: rank 0: killed by signal 9 .*; that was failure 2, and --max-failures is 1$"
+once err "restart 1 of 1 in 0.5 s from step 0$"
+has runs/twice/result.json '"state":"failed","attempt":1,.*"restarts":\[\{"attempt":1[^]]*\}\],"error":"rank 0: killed .*that was failure 2'
 try 1 launch --workers 1 --max-failures 3 -- sh -c 'kill -9 $$' # each pause is twice as long as the one before
 for pause in "1 of 3 in 0.5 s" "2 of 3 in 1 s" "3 of 3 in 2 s"; do once err "^warning: rank 0: killed by signal 9 .*; restart $pause$"; done
 LOCKSTEP_FAULT=stop@600:rank=1 try 0 launch --workers 2 --max-failures 1 --stall-seconds 2 -- $run hangs; equal hangs

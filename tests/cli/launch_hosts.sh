@@ -143,6 +143,7 @@ LOCKSTEP_FAULT=stop@2000:rank=2 try 0 train small.yaml $two --set run.name=hangs
 once err "^warning: rank 2: did not come within 3 s; rank [013] waited for it in .*; restart 1 of 1"; same hangs
 LOCKSTEP_FAULT=kill@600:rank=1 try 0 launch $two --max-failures 1 -- $run program-again
 cmp runs/program/checkpoints/latest/model.safetensors runs/program-again/checkpoints/latest/model.safetensors || bad "$what: other weights"
+has runs/program-again/result.json '"restarts":\[\{"attempt":1,.*"workers":4,"cause":"rank 1: killed' # rank 0's host has told which run it is
 
 # ---- a host dies, the run goes on without it; it comes back, and the next restart has it again
 LOCKSTEP_FAULT=delay@random:seconds=0.01 begin train small.yaml $two --set run.name=host --set failure.max_failures=3 --set train.steps=300 --set failure.stall_seconds=20

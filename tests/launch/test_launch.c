@@ -17,6 +17,7 @@
 #include "comm/group_own.h"
 #include "support/support.h"
 #include "launch/controller.h"
+#include "launch/run_account.h"
 
 /* ---- a rank */
 
@@ -356,6 +357,8 @@ static void fewer_ranks_after_a_lack_of_memory(void **state)
     (void)state;
     char *argv[] = { program, "short of memory", NULL };
     int most[4] = { 0 };
+    ls_run_account run = { .recipe = NULL };
+    const ls_account nothing = ls_run_account_of(&run);
     ASSERT_OK(ls_make_parent(ls_test_path("oom/memory.events")));
     ASSERT_OK(ls_file_write(ls_test_path("oom/memory.events"), "oom_kill 0\n", 11));
     setenv("LOCKSTEP_CGROUP", "oom", 1);
@@ -363,6 +366,7 @@ static void fewer_ranks_after_a_lack_of_memory(void **state)
     ASSERT_FAILS(ls_control(&(ls_control_opts){ .ranks = { .ranks = 2, .argv = argv },
                                                 .max_failures = 2,
                                                 .named = "max",
+                                                .account = &nothing,
                                                 .choose = note_most,
                                                 .context = most }),
                  LS_E_PEER, "that was failure 3, and max is 2");
@@ -370,6 +374,22 @@ static void fewer_ranks_after_a_lack_of_memory(void **state)
     assert_int_equal(most[0], 2);
     assert_int_equal(most[1], 1);
     assert_int_equal(most[2], 0);
+}
+
+/* A run directory that this host does not see is said, and the restart goes on without it. */
+static void a_run_that_is_not_seen_ends_nothing(void **state)
+{
+    (void)state;
+    ls_run_account run = { .program = "/not/a/run" };
+    const ls_account a = ls_run_account_of(&run);
+    ls_restart r = { .cause = "gone", .number = 1, .text = "gone" };
+    a.begin(&run);
+    ASSERT_OK(a.open(&run));
+    ASSERT_OK(a.find_loss(&run, &r));
+    assert_int_equal(r.step, -1);
+    ASSERT_OK(a.restart(&run, &r));
+    ASSERT_OK(a.close(&run, LS_OK, ""));
+    a.end(&run, LS_E_PEER, "gone");
 }
 
 static void pauses_grow_to_half_a_minute(void **state)
@@ -399,6 +419,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(cores_are_divided),
         cmocka_unit_test(ranks_end_with_their_parent),
         cmocka_unit_test(fewer_ranks_after_a_lack_of_memory),
+        cmocka_unit_test(a_run_that_is_not_seen_ends_nothing),
         cmocka_unit_test(pauses_grow_to_half_a_minute),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

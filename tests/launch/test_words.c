@@ -81,6 +81,11 @@ static void messages_arrive_as_they_were(void **state)
     assert_int_equal(f.limit, 200);
     assert_int_equal(f.planned, 300);
     assert_string_equal(f.doing, "step 12, micro");
+    assert_true(ls_rank_message_read(&f, "lockstep R 0 /my runs/one"));
+    assert_int_equal(f.kind, LS_MESSAGE_RUN);
+    assert_string_equal(f.run, "/my runs/one");
+    assert_true(ls_rank_message_read(&f, "lockstep R 0 ")); /* it has none any more */
+    assert_string_equal(f.run, "");
     assert_true(ls_rank_message_read(&f, "lockstep E 3 9 0 0 0 0 0 "));
     assert_string_equal(f.doing, "");
     assert_true(ls_rank_message_read(&f, "lockstep F 0 2 9 1 did not come within 3 s"));

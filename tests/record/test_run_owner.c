@@ -186,6 +186,48 @@ static void between_attempts_the_parent_keeps_the_run(void **state)
     ls_recipe_destroy(&r);
 }
 
+/* The run of a user's program: nothing that the parent does not know is lost, and config.txt stays. */
+static void between_attempts_a_program_keeps_its_run(void **state)
+{
+    (void)state;
+    const char *storage = ls_test_path("programs");
+    ls_rundir *d;
+    char path[700];
+    snprintf(path, sizeof path, "%s/one", storage);
+    ASSERT_FAILS(ls_rundir_open_own_between(&d, path), LS_E_IO, "result.json");
+    assert_null(d);
+    assert_false(ls_dir_exists(path)); /* the ranks make it, and nobody else */
+    ASSERT_OK(ls_rundir_open_own(&d, &(ls_own_run){ storage, "one", "cells 64\n", "drag" }, NULL));
+    ls_metric_list m = ls_metric_list_copy(
+        2, (ls_metric[]){ { "a name that is longer than the sixty-three bytes of a metric of a model", 4 },
+                          { "drag", 2 } });
+    ASSERT_OK(ls_metrics_report(d, &(ls_report_row){ 0, 20, 0, 1, &m }));
+    ls_rundir_is_best(d, 2, false, 20, 0);
+    ls_rundir_add_checkpoint(d, "checkpoints", 20, true);
+    ASSERT_OK(ls_make_parent(ls_test_path("programs/one/checkpoints/x")));
+    ASSERT_OK(ls_metrics_report(d, &(ls_report_row){ 1, 30, 0, 1, &m }));
+    ls_metric_list_release(&m);
+    ASSERT_OK(ls_rundir_close(&d, LS_RUN_NEW, NULL)); /* killed */
+    ASSERT_OK(ls_rundir_open_own_between(&d, path));
+    assert_int_equal(d->attempt, 1);
+    assert_int_equal(ls_metrics_last_step(d, 0), 30);
+    ASSERT_OK(ls_metrics_restart(d, &(ls_restart_row){ .cause = "rank 0: late", .step = 20, .lost = 10 }));
+    ASSERT_OK(ls_rundir_close(&d, LS_RUN_RESTARTING, NULL));
+    char *result, *config;
+    size_t size;
+    ASSERT_OK(ls_file_read(&result, &size, ls_test_path("programs/one/result.json")));
+    ASSERT_OK(ls_file_read(&config, &size, ls_test_path("programs/one/config.txt")));
+    ASSERT_CONTAINS(result, "\"state\":\"restarting\",\"attempt\":1,");
+    ASSERT_CONTAINS(result, "\"metrics\":{\"a name that is longer than the sixty-three bytes of a metric of "
+                            "a model\":4,\"drag\":2}");
+    ASSERT_CONTAINS(result, "\"best\":{\"metric\":\"drag\",\"value\":2,\"step\":20,\"epoch\":0}");
+    ASSERT_CONTAINS(result, "\"best_checkpoint\":\"checkpoints\"");
+    ASSERT_CONTAINS(result, "\"restarts\":[{\"attempt\":1,\"step\":20,\"steps_lost\":10,");
+    assert_string_equal(config, "cells 64\n");
+    free(result);
+    free(config);
+}
+
 static void a_killed_run_is_seen_as_died(void **state)
 {
     (void)state;
@@ -263,6 +305,7 @@ int main(void)
         cmocka_unit_test(one_process_at_a_time),
         cmocka_unit_test(the_owner_on_another_host_is_left_alone),
         cmocka_unit_test(between_attempts_the_parent_keeps_the_run),
+        cmocka_unit_test(between_attempts_a_program_keeps_its_run),
         cmocka_unit_test(looking_disturbs_nobody),
         cmocka_unit_test(a_killed_run_is_seen_as_died),
         cmocka_unit_test(a_half_written_result_goes),
