@@ -5,7 +5,7 @@
  *
  * Splitting a loop over the ranks of an axis makes operands and results that have the loop Shard, operands
  * without it Replicate, and results without it Partial. So no op lists the ways in which it can be split.
- * passes/place.c, passes/slices.c and the tests read the rule.
+ * passes/propagate.c, passes/slices.c and the tests read the rule.
  *
  *     r..       any number of dimensions, each with a loop of its own. Row-wise: all of them together may
  *               also be split as one dimension.

@@ -1,7 +1,7 @@
 /* mixing.c - which values of a model depend on other samples of their micro-batch. Padding repeats a sample,
  * so a loss over such values would change with it, and the model is refused.
  *
- * Of every value the walk knows one of three things: it has nothing to do with the samples; it has numbers of
+ * Of every value the pass knows one of three things: it has nothing to do with the samples; it has numbers of
  * each sample by itself, in one dimension, where those of a sample lie `each` apart (a reshape to
  * [batch * tokens, ..] leaves them in dimension 0 with each = tokens); or it mixes samples. The loops of an
  * op's rule (ops/rule.h) lead from operands to results: a loop over samples that the op sums, that it

@@ -2,7 +2,7 @@
  * the error is returned. No pass knows a model. A pass changes results only if its comment says so. Their
  * order in a training step (step/compile.c):
  *
- *     slices_up, narrow -> place -> units (ranks, precision) -> sync_batch_norm -> ls_backward
+ *     slices_up, narrow -> propagate -> units (ranks, precision) -> sync_batch_norm -> ls_backward
  *     -> recompute, reshard -> cse, dce -> fuse -> dce */
 #pragma once
 #include "base/box.h"
@@ -42,18 +42,18 @@ typedef struct ls_sharding {
 } ls_sharding;
 ls_sharding ls_sharding_of(const ls_parallel *p);
 
-/* Tensor parallelism. The words of `tensor` name layers whose parameters are split over the axis of role
- * tensor: by outputs (colwise) or by inputs (rowwise). Everything else follows from the rules of the ops
- * (ops/rule.h). The input of a colwise layer is Replicate. Its output is Shard in the last dimension and must
- * reach a rowwise layer, whose results are summed. A vocabulary is split in the same way: the rows of an
- * embedding's table, or the columns of the logits, from which the loss is computed. With `sequence`, values
- * between these layers are split by tokens. If the axis has one rank, nothing changes. LS_E_USAGE: a size is
- * not divisible, a split value reaches an op that cannot take it, or (also on one rank) a word names no
- * layer. Before ls_pass_units. */
-ls_status ls_pass_place(ls_graph **g, const ls_parallel *p);
-/* The same for programs that leave split values to each other: outputs[k] receives how output k lies (with
- * one rank it is not written). */
-ls_status ls_pass_place_open(ls_graph **g, const ls_parallel *p, ls_placement *outputs);
+/* Sharding propagation, for tensor parallelism. The words of `tensor` name layers whose parameters are split
+ * over the axis of role tensor: by outputs (colwise) or by inputs (rowwise). The placements of all other
+ * values follow from the rules of the ops (ops/rule.h). The input of a colwise layer is Replicate. Its output
+ * is Shard in the last dimension and must reach a rowwise layer, whose results are summed. A vocabulary is
+ * split in the same way: the rows of an embedding's table, or the columns of the logits, from which the loss
+ * is computed. With `sequence`, values between these layers are split by tokens. If the axis has one rank,
+ * nothing changes. LS_E_USAGE: a size is not divisible, a sharded value reaches an op that cannot take it, or
+ * (also on one rank) a word names no layer. Before ls_pass_units. */
+ls_status ls_pass_propagate(ls_graph **g, const ls_parallel *p);
+/* The same for programs that leave sharded values to each other: outputs[k] receives the placement of output
+ * k (with one rank it is not written). */
+ls_status ls_pass_propagate_open(ls_graph **g, const ls_parallel *p, ls_placement *outputs);
 
 /* A parameter in its unit's flat buffer. */
 typedef struct ls_slot {

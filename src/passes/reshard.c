@@ -42,8 +42,8 @@ static bool dropped(const state *t, const ls_node *gather)
            !(a->is.what == LS_IS_UNIT && t->units->units[a->is.unit].root);
 }
 
-/* Only units keep a slice. Activations that an axis of the model gathers (passes/place.c) have this rank's
- * slice as operand. */
+/* Only units keep a slice. Activations that an axis of the model gathers (passes/propagate.c) have this
+ * rank's slice as operand. */
 static bool keeps_slice(const state *t, const ls_node *gather)
 {
     return t->n > 1 && ((const ls_gather_attrs *)gather->attrs)->is.what == LS_IS_UNIT;

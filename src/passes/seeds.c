@@ -7,7 +7,7 @@
 #include "base/field.h"
 #include "base/str.h"
 #include "ops/rules.h"
-#include "place.h"
+#include "propagate.h"
 #include "placed_node.h"
 
 enum { KIND = 8 }; /* length of "colwise:", "rowwise:" and "lastdim:" */
@@ -152,7 +152,7 @@ static ls_status dim_of(int *dim, const ls_graph *g, const ls_node *param, bool 
     return LS_OK;
 }
 
-static ls_status not_divided(const ls_node *n, int dim, int64_t parts, const ls_place_axis *axis)
+static ls_status not_divided(const ls_node *n, int dim, int64_t parts, const ls_shard_axis *axis)
 {
     const ls_source_attrs *a = n->attrs;
     return ls_fail_field(LS_E_USAGE, "mesh",
@@ -164,7 +164,7 @@ static ls_status not_divided(const ls_node *n, int dim, int64_t parts, const ls_
                          axis->ranks, axis->name);
 }
 
-static ls_status seed_source(ls_seed *out, const ls_node *n, const char *words, const ls_place_axis *axis)
+static ls_status seed_source(ls_seed *out, const ls_node *n, const char *words, const ls_shard_axis *axis)
 {
     const ls_source_attrs *a = n->attrs;
     const char *w = source_word(words, a->name);
@@ -177,7 +177,7 @@ static ls_status seed_source(ls_seed *out, const ls_node *n, const char *words, 
     return LS_OK;
 }
 
-ls_status ls_seeds(ls_seed *out, const ls_graph *g, const ls_parallel *p, const ls_place_axis *axis)
+ls_status ls_seeds(ls_seed *out, const ls_graph *g, const ls_parallel *p, const ls_shard_axis *axis)
 {
     const bool automatic = !strcmp(p->tensor, "auto");
     const char *words = !automatic ? p->tensor : g->tensor_plan ? g->tensor_plan : "";

@@ -9,7 +9,7 @@
 #include "base/sys.h"
 #include "graph/rewrite.h"
 #include "ops/rules.h"
-#include "place.h"
+#include "propagate.h"
 #include "placed_node.h"
 
 /* What readers want of a value: nothing, a range of one dimension, or all of it. */
