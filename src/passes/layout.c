@@ -116,9 +116,9 @@ static ls_status layout_choose(policy *p, ls_arena *arena)
     for (int used; sscanf(words, "%511s%n", word, &used) == 1; words += used)
         if (!has_effect(p, word))
             return ls_fail_field(LS_E_USAGE, "units",
-                                 "%s: the model has no block with parameters that matches (lockstep "
-                                 "inspect RECIPE shows its modules and classes; "
-                                 "`none` makes one unit of everything)",
+                                 "%s: no module with parameters of the model matches (lockstep inspect "
+                                 "RECIPE shows its modules and classes; `none` makes the whole model one "
+                                 "FSDP module)",
                                  word);
     return LS_OK;
 }

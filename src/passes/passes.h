@@ -72,10 +72,10 @@ typedef struct ls_slot {
     int64_t offset;
 } ls_slot;
 
-/* A unit: parameters whose gradients are reduced together, and that are gathered together if they are
- * sharded. They are one flat state, of which a rank stores slice number `position` of `shards` equal slices
- * that begin at multiples of 64 bytes. Frozen parameters have units of their own, without gradients and
- * moments. */
+/* A unit: the parameters of an FSDP module (PyTorch: a module that fully_shard is applied to), which are
+ * gathered together, or under ddp a bucket. The gradients of a unit are reduced together. Its parameters are
+ * one flat state, of which a rank stores slice number `position` of `shards` equal slices that begin at
+ * multiples of 64 bytes. Frozen parameters have units of their own, without gradients and moments. */
 typedef struct ls_unit {
     /* Its name, for people: "unit root", "unit encoder.layers.encoder_layer_3", "unit bucket 0". Names of
      * frozen units end in " frozen". Programs identify a unit by its number (graph/identity.h). */
