@@ -71,13 +71,13 @@ static ls_status wait_look(ls_axis *a, ls_counter which, int position, uint32_t 
     int local = a->members[position] - g->first;
     if (ls_control_failed(g->control))
         return ls_group_failure(g);
-    const char *gone = ls_rank_gone(ls_control_slot(g->control, local));
+    const char *gone = ls_rank_gone(ls_control_record(g->control, local));
     if (reached(a->counters[position], which, target)) /* the rank may have come and then left */
         return LS_OK;
     if (gone)
         return wait_missing(a, local, what, LS_MISSED_GONE, gone);
     int blocker = ls_control_blocker(g->control, local);
-    if (patience > 0 || atomic_load(&ls_control_slot(g->control, blocker)->waits_for_remote))
+    if (patience > 0 || atomic_load(&ls_control_record(g->control, blocker)->waits_for_remote))
         return LS_OK;
     char fate[64];
     ls_snprintf(fate, sizeof fate, "did not come within %g s", g->deadline);
@@ -90,7 +90,7 @@ static void report_lag(ls_axis *a, int position, const char *what, ls_lag_timer 
     ls_group *g = a->group;
     char doing[LS_DESCRIPTION_BYTES];
     const int blocker = ls_control_blocker(g->control, a->members[position] - g->first),
-              remote = atomic_load(&ls_control_slot(g->control, blocker)->waits_for_remote);
+              remote = atomic_load(&ls_control_record(g->control, blocker)->waits_for_remote);
     if (remote) {
         ls_lag_report(g, lag, remote - 1, what, "it is on another host");
         return;
@@ -124,7 +124,7 @@ static ls_status sleep_until(ls_axis *a, ls_counter which, int position, uint32_
 {
     ls_group *g = a->group;
     ls_counters *c = a->counters[position];
-    ls_rank_slot *me = ls_group_slot(g);
+    ls_rank_record *me = ls_group_record(g);
     double patience = g->deadline;
     ls_lag_timer lag = { 0 };
     ls_status s = LS_OK;

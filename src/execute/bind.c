@@ -11,7 +11,7 @@ static int find_operands(const ls_program *g, const ls_binding *b, ls_bound *lis
 {
     int found = 0, n = 0;
     for (int i = 0; i < g->plan->n_steps; i++)
-        n += ls_slots(g->plan->graph->nodes[g->plan->steps[i].node]);
+        n += ls_operands(g->plan->graph->nodes[g->plan->steps[i].node]);
     for (int i = 0; i < n; i++) {
         const char *at = g->operands[i].data;
         if (at < b->own || at >= b->own + b->bytes)

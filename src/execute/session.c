@@ -63,7 +63,7 @@ static ls_status resolve(ls_session *s, ls_program *g)
     }
     int n_operands = 0;
     for (int i = 0; i < p->n_steps; i++)
-        n_operands += ls_slots(p->graph->nodes[p->steps[i].node]);
+        n_operands += ls_operands(p->graph->nodes[p->steps[i].node]);
     g->calls = LS_ARENA_ARRAY(&s->arena, ls_call, p->n_steps);
     g->operands = LS_ARENA_ARRAY(&s->arena, ls_tensor, n_operands);
     g->times = LS_ARENA_ARRAY(&s->arena, double, 2 * (p->n_steps + p->n_transfers + p->n_collectives));
@@ -72,9 +72,9 @@ static ls_status resolve(ls_session *s, ls_program *g)
     for (int i = 0; i < p->n_steps; i++) {
         const ls_step *step = &p->steps[i];
         const ls_node *n = p->graph->nodes[step->node];
-        ls_tensor *in = next, *out = next + ls_slots_in(n);
-        for (int j = 0; j < ls_slots(n); j++)
-            *next++ = operand(g, ls_slot_value(n, j));
+        ls_tensor *in = next, *out = next + ls_operands_in(n);
+        for (int j = 0; j < ls_operands(n); j++)
+            *next++ = operand(g, ls_operand_value(n, j));
         g->calls[i] = (ls_call){ .kernel = step->kernel,
                                  .session = s,
                                  .part = step->part,

@@ -70,8 +70,8 @@ void ls_call_digest(const ls_graph *g, const ls_node *n, double flops, uint64_t 
 {
     *kind = ls_hash_text(n->op->name);
     *call = ls_hash64_more(*kind, &flops, sizeof flops); /* masks and windows change it, not the types */
-    for (int j = 0; j < ls_slots(n); j++) {
-        const ls_value v = ls_slot_value(n, j);
+    for (int j = 0; j < ls_operands(n); j++) {
+        const ls_value v = ls_operand_value(n, j);
         *call = add_type(*call, ls_type_of(g, v), true);
         if (j < 4) /* pack and the norms have any number of operands */
             *kind = add_type(*kind, ls_type_of(g, v), false);

@@ -133,8 +133,8 @@ ls_status ls_planner_place_gradients(ls_planner *p)
         first[v] = -1;
     for (int i = plan->n_steps - 1; i >= 0; i--) {
         const ls_node *node = g->nodes[plan->steps[i].node];
-        for (int j = 0; j < ls_slots(node); j++)
-            first[ls_slot_value(node, j).id] = i;
+        for (int j = 0; j < ls_operands(node); j++)
+            first[ls_operand_value(node, j).id] = i;
     }
     size_t at = 0;
     for (int i = 0; i < n; i++) {

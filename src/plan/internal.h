@@ -87,6 +87,6 @@ ls_status ls_planner_stage(ls_planner *p);
 ls_status ls_plan_check_staging(const ls_plan *p); /* part of ls_plan_check */
 ls_status ls_planner_pack_arena(ls_plan *p);       /* LS_E_STOPPED: before anything was packed */
 
-/* The types, and without data also the strides, of a node's operands. `operands` has room for ls_slots(n).
+/* The types, and without data also the strides, of a node's operands. `operands` has room for ls_operands(n).
  * Absent inputs have ndim -1. */
 ls_kernel_args ls_planner_args(const ls_graph *g, const ls_node *n, const ls_device *d, ls_tensor *operands);

@@ -45,8 +45,8 @@ void ls_node_text(ls_str *s, const ls_graph *g, const ls_node *n)
 
 ls_kernel_args ls_planner_args(const ls_graph *g, const ls_node *n, const ls_device *d, ls_tensor *operands)
 {
-    for (int j = 0; j < ls_slots(n); j++) {
-        const ls_value v = ls_slot_value(n, j);
+    for (int j = 0; j < ls_operands(n); j++) {
+        const ls_value v = ls_operand_value(n, j);
         operands[j] = (ls_tensor){ .type = *ls_type_of(g, v) };
         if (ls_present(v))
             ls_strides_contiguous(operands[j].strides, &operands[j].type);
@@ -54,7 +54,7 @@ ls_kernel_args ls_planner_args(const ls_graph *g, const ls_node *n, const ls_dev
     return (ls_kernel_args){ .n_in = n->n_in,
                              .n_out = n->n_out,
                              .in = operands,
-                             .out = operands + ls_slots_in(n),
+                             .out = operands + ls_operands_in(n),
                              .attrs = n->attrs,
                              .at = n->at,
                              .threads = d->threads,
@@ -311,7 +311,7 @@ ls_status ls_planner_lower(ls_planner *p)
     const ls_graph *g = p->old;
     int most = 2, operands = 0;
     for (int i = 0; i < g->n_nodes; i++) {
-        const int n = ls_slots(g->nodes[i]);
+        const int n = ls_operands(g->nodes[i]);
         most = n > most ? n : most;
         operands += g->nodes[i]->n_in;
     }

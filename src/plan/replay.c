@@ -58,7 +58,7 @@ static ls_status list_calls(replay *r)
         const ls_step *s = &p->steps[i];
         const ls_node *n = p->graph->nodes[s->node];
         uint64_t call, kind;
-        most = ls_slots(n) > most ? ls_slots(n) : most;
+        most = ls_operands(n) > most ? ls_operands(n) : most;
         if (s->part != LS_PART_RUN)
             continue;
         ls_call_digest(p->graph, n, s->cost.flops, &call, &kind);
@@ -194,8 +194,8 @@ static ls_kernel_args args_of(replay *r, int step, double *scale)
     const ls_node *n = p->graph->nodes[s->node];
     ls_kernel_args a = ls_planner_args(p->graph, n, &p->device, r->operands);
     int64_t flat = -1;
-    for (int j = 0; j < ls_slots(n); j++) {
-        const ls_value v = ls_slot_value(n, j);
+    for (int j = 0; j < ls_operands(n); j++) {
+        const ls_value v = ls_operand_value(n, j);
         ls_tensor *t = &r->operands[j];
         if (!ls_present(v))
             continue;
@@ -208,8 +208,8 @@ static ls_kernel_args args_of(replay *r, int step, double *scale)
             flat = 0;
     }
     *scale = flat > 0 && !s->kernel->workspace ? (double)flat / (double)FLAT : 1;
-    for (int j = 0; j < ls_slots(n) && *scale > 1; j++)
-        if (ls_present(ls_slot_value(n, j)) && r->operands[j].type.ndim == 1 &&
+    for (int j = 0; j < ls_operands(n) && *scale > 1; j++)
+        if (ls_present(ls_operand_value(n, j)) && r->operands[j].type.ndim == 1 &&
             r->operands[j].type.dims[0] == flat)
             r->operands[j].type.dims[0] = FLAT;
     a.workspace = s->workspace < 0 ? NULL : address(r, s->workspace);
@@ -221,8 +221,8 @@ static ls_status replay_prepare(replay *r, int step)
 {
     const ls_step *s = &r->plan->steps[step];
     const ls_node *n = r->plan->graph->nodes[s->node];
-    for (int j = 0; j < ls_slots(n); j++) {
-        const ls_value v = ls_slot_value(n, j);
+    for (int j = 0; j < ls_operands(n); j++) {
+        const ls_value v = ls_operand_value(n, j);
         const ls_tensor *t = &r->operands[j];
         if (!ls_present(v))
             continue;

@@ -316,8 +316,8 @@ static ls_status make_allocs(storage *s, ls_tensor *operands)
         if (!step->kernel || !step->kernel->workspace)
             continue;
         ls_kernel_args a = ls_planner_args(g, n, &plan->device, operands);
-        for (int j = 0; j < ls_slots(n); j++)
-            memcpy(operands[j].strides, plan->locations[ls_slot_value(n, j).id].strides,
+        for (int j = 0; j < ls_operands(n); j++)
+            memcpy(operands[j].strides, plan->locations[ls_operand_value(n, j).id].strides,
                    sizeof operands[j].strides);
         const size_t bytes = step->kernel->workspace(&a);
         if (!bytes)
@@ -340,7 +340,7 @@ ls_status ls_planner_store(ls_planner *p)
     storage s = { .p = p, .plan = p->plan, .g = p->plan->graph };
     int most = 0;
     for (int i = 0; i < s.g->n_nodes; i++) {
-        const int n = ls_slots(s.g->nodes[i]);
+        const int n = ls_operands(s.g->nodes[i]);
         most = n > most ? n : most;
     }
     LS_TRY(make_sets(&s));
