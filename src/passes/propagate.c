@@ -232,7 +232,7 @@ static ls_status split_loop(ls_propagation *pr, ls_node_split *s)
 static bool are_rows(const ls_node_split *s, const int8_t *loops, int ndim, int rows, const int8_t *first)
 {
     for (int d = 0; d < ndim; d++) {
-        const ls_loop *l = loops[d] >= 0 ? &s->rule.loop[loops[d]] : NULL;
+        const ls_op_loop *l = loops[d] >= 0 ? &s->rule.loop[loops[d]] : NULL;
         const bool row_wise = l && l->rows;
         if (d >= rows && row_wise)
             return false;

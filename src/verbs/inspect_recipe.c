@@ -157,7 +157,7 @@ static ls_status write_page(const model *m, const char *path)
 ls_status ls_inspect_recipe(const ls_inspect_opts *o, const ls_ui *ui)
 {
     model m = { 0 };
-    ls_status s = build(&m, &o->target);
+    ls_status s = build(&m, &o->model);
     if (s == LS_OK)
         s = o->html ? write_page(&m, o->html) : (o->json ? print_json : print_text)(&m, ui);
     ls_units_release(&m.units);
