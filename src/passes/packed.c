@@ -1,7 +1,7 @@
-/* packed.c - parameters that hold several side by side, as queries, keys and values in one weight [3 n, k]:
- * what reads the product slices it into its parts. An axis shards each part by itself, so that a rank has a
- * block of the queries, one of the keys and one of the values; its slices are the same parts of its block.
- * The slices of the graph say which parts there are. */
+/* packed.c - packed parameters: several weights in one, such as queries, keys and values in one weight [3 n,
+ * k]. The readers of the product slice it into its parts. An axis shards each part by itself, so that a rank
+ * has a block of the queries, one of the keys and one of the values, and its slices are the same parts of
+ * its block. The parts are found from the slices in the graph. */
 #include <stdio.h>
 
 #include "base/check.h"
@@ -19,7 +19,7 @@ static int64_t greatest_divisor(int64_t a, int64_t b)
     return a;
 }
 
-/* Counts the borders of what slices of `v` along `dim` take. */
+/* The greatest size that divides `size` and the starts and sizes of all slices of `v` along `dim`. */
 static int64_t divide(const ls_graph *g, ls_value v, int dim, int64_t size)
 {
     for (int i = 0; i < g->n_nodes; i++) {
@@ -102,7 +102,7 @@ ls_status ls_prop_check_parts(const ls_propagation *pr, const ls_node_split *s)
                    whole_parts = !(s->rule.heads[o] >> dim & 1) && s->rule.at != k;
         fits = fits && (parts == 1 ? !ls_prop_split(pr, n->in[k]) || same : same && whole_parts);
     }
-    /* a reshape says of a dimension only where it begins */
+    /* the rule of a reshape only says where a dimension begins */
     if (parts > 1 && n->op == &ls_op_reshape)
         fits = fits && s->types.infer.out[0].dims[ls_rule_out_dim(&s->rule, &s->types.infer, 0, s->loop)] ==
                            s->types.in[0].dims[pr->at[n->in[0].id].p.dim];

@@ -278,8 +278,8 @@ static ls_status split_rows(ls_propagation *pr, ls_node_split *s)
     return LS_OK;
 }
 
-/* Finds the loop that the operands are split in. Operands that depend on parameters decide; if none is split,
- * other values do; then values that are split by rows. */
+/* Finds the loop in which to split the node. Operands that depend on parameters decide. If none of them is
+ * split, other values decide, and last values that are split by rows. */
 static ls_status vote(ls_propagation *pr, ls_node_split *s)
 {
     enum { PARAMETERS, VALUES, ROWS, CLASSES };

@@ -7,7 +7,7 @@
 
 #include "ops/rules.h"
 
-/* Reshapes v, so that its split dimensions become one. */
+/* The type `whole` with the split dimensions merged into one. */
 static ls_type merged(const ls_type *whole, ls_placement p)
 {
     ls_type t = *whole;

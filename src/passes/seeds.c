@@ -1,7 +1,7 @@
-/* seeds.c - which parameters are split over an axis, and along which dimension: as the option `tensor` says,
- * or else the plan that stands beside the model. Such a plan may also split states and inputs, as the caches
- * of a text generator: `lastdim:NAME`, those whose names begin with NAME and a dot, by their last
- * dimension. */
+/* seeds.c - decides which parameters are split over an axis, and along which dimension: by the option
+ * `tensor`, or by the plan that the model declares. Such a plan may also split states and inputs, such as
+ * the caches of a text generator: `lastdim:NAME` splits those whose names begin with NAME and a dot by their
+ * last dimension. */
 #include <string.h>
 
 #include "base/field.h"
