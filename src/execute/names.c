@@ -88,7 +88,7 @@ static void add_mapped(ls_session *s, const ls_plan *p, const ls_alloc **owners)
     }
 }
 
-/* What any program does with a named value: it is its input, its output, shared with other ranks, or in host
+/* Marks how the programs use each named value: as an input, as an output, shared with other ranks, in host
  * memory. */
 static void mark(ls_session *s, const ls_plan *p)
 {

@@ -1,5 +1,5 @@
-/* session.c - making and ending a session. The addresses of all calls of its programs are computed here,
- * once: names.c has listed the named values, memory.c has laid them out. */
+/* session.c - makes and ends a session. The addresses of all calls of its programs are computed here, once:
+ * names.c has listed the named values, memory.c has laid them out. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -127,7 +127,7 @@ static ls_status session_fill(ls_session *s, int n_plans, ls_plan *const *plans,
             return ls_fail(LS_E_INTERNAL, "session: program \"%s\" was planned for %s beside one for %s",
                            plans[i]->graph->name, plans[i]->device.ops->name, plans[0]->device.ops->name);
     LS_TRY(s->ops->open(&s->queue, &plans[0]->device));
-    s->ops->number(s->queue, -1); /* a task is of no program, unless it says so */
+    s->ops->number(s->queue, -1); /* tasks do not belong to a program until a program numbers them */
     LS_TRY(ls_ranks_create(s, n_plans, plans, o->group, o->parallel));
     LS_TRY(ls_links_create(s, n_plans, plans));
     LS_TRY(list_spares(s, o));

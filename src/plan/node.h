@@ -3,8 +3,9 @@
 #include "base/str.h"
 #include "plan.h"
 
-/* How many operands a node's kernel may look at: trailing optional ones that the graph left out count too,
- * and are absent. ls_operands: these and the results; ls_operand_value: number i of them. */
+/* How many operands a node's kernel may look at: trailing optional operands that the graph left out count
+ * too, and are absent. ls_operands: the number of these operands and the results; ls_operand_value: number i
+ * of them. */
 static inline int ls_operands_in(const ls_node *n)
 {
     return n->op->max_in > n->n_in ? n->op->max_in : n->n_in;
