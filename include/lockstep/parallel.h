@@ -27,15 +27,16 @@ typedef struct ls_parallel {
     /* fsdp: shards over all data axes; hybrid: shards over the axis of role shard, replicates over that of
      * role replicate; ddp: replicates over all data axes */
     ls_data_parallel data;
-    /* words "class:NAME", "pattern:GLOB" (of the module's name), "size:N" (elements), or "none": a module
-     * that a word names is a unit, of nested ones each; the root takes the rest */
+    /* The FSDP modules (in PyTorch, those that fully_shard is applied to), each of which is a unit: words
+     * "class:NAME", "pattern:GLOB" (of the module's name), "size:N" (elements), or "none". Of nested modules
+     * that words name, each is a unit; the root unit takes all other parameters. */
     const char *units;
     /* -1: true; 0: false; N > 1: keep a 1/N slice and gather it over blocks of N neighbours */
     int64_t reshard_after_forward;
     /* map: one copy per host; copy: one per rank; auto: map where all ranks of the axis share a host, nothing
      * is offloaded, and the device works in host memory. A device whose memory is its own has no map. */
     ls_gather_choice gather;
-    int64_t prefetch_forward, prefetch_backward; /* gathers under way while a unit computes */
+    int64_t prefetch_forward, prefetch_backward; /* gathers under way while an FSDP module computes */
     /* bytes of what they make: gathers start as early as these allow, instead of by number; 0: by number */
     int64_t prefetch_memory;
     ls_offload_choice offload; /* cpu: slices, gradients and optimizer state rest in host memory */

@@ -39,7 +39,7 @@ ls_status ls_verb_runs(const ls_args *a, const ls_ui *ui)
 
 ls_status ls_verb_eval(const ls_args *a, const ls_ui *ui)
 {
-    ls_eval_opts o = { .target = ls_args_recipe(a), .how = ls_generate_opts_default(), .argv = a->argv };
+    ls_eval_opts o = { .model = ls_args_recipe(a), .how = ls_generate_opts_default(), .argv = a->argv };
     LS_TRY(ls_args_take(a, a->verb->options, &o));
     return ls_eval_command(&o, ui);
 }
@@ -59,7 +59,7 @@ ls_status ls_verb_predict(const ls_args *a, const ls_ui *ui)
                                                                                                 ".png",
                                                                                                 NULL };
     const bool rows = ends_in(ls_args_value(a, "--out"), ROWS);
-    ls_predict_opts o = { .target = ls_args_recipe(a),
+    ls_predict_opts o = { .model = ls_args_recipe(a),
                           .n_inputs = a->n_words - 1,
                           .inputs = a->words + 1,
                           .count = rows ? INT64_MAX : 10,
@@ -84,7 +84,7 @@ ls_status ls_verb_predict(const ls_args *a, const ls_ui *ui)
 
 ls_status ls_verb_inspect(const ls_args *a, const ls_ui *ui)
 {
-    ls_inspect_opts o = { .target = ls_args_recipe(a) };
+    ls_inspect_opts o = { .model = ls_args_recipe(a) };
     LS_TRY(ls_args_take(a, a->verb->options, &o));
     return ls_inspect_command(&o, ui);
 }

@@ -121,7 +121,7 @@ ls_status ls_axis_create(ls_axis **out, ls_group *g, const char *name, int n, co
     ls_axis *a = axis_make(g, name, number, n, members);
     if (!a)
         return ls_fail(LS_E_MEMORY, "no memory for axis \"%s\"", name);
-    ls_rank_publish_cpus(ls_group_slot(g));
+    ls_rank_publish_cpus(ls_group_record(g));
     ls_status s = axis_agree(g, a); /* after this no rank waits on an earlier axis with this number */
     for (int i = 0; i < 2; i++)
         atomic_store(&a->counters[a->position]->count[i], 0);

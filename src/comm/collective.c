@@ -142,9 +142,9 @@ void ls_collective_destroy(ls_collective **c)
 
 /* ---- running one */
 
-static ls_status await_members(ls_collective *c, uint32_t target)
+static ls_status await_members(ls_collective *c, uint32_t count)
 {
-    return ls_axis_await_all(c->axis, LS_TICKS, target, c->d.label);
+    return ls_axis_await_all(c->axis, LS_TICKS, count, c->d.label);
 }
 
 ls_status ls_collective_start(ls_collective *c)
@@ -161,7 +161,7 @@ ls_status ls_collective_start(ls_collective *c)
         ls_convert(d->map_to + (size_t)a->position * (size_t)d->count * ls_dtype_size(d->to), d->to,
                    c->operand[a->position], d->from, d->count, false, d->threads);
     if (a->n > 1 && (!d->settled || d->map_to))
-        c->target = ls_axis_raise(a, LS_TICKS);
+        c->ready = ls_axis_raise(a, LS_TICKS);
     return LS_OK;
 }
 
@@ -173,11 +173,11 @@ static ls_status collective_gather(ls_collective *c)
     ls_axis *a = c->axis;
     size_t slice = (size_t)d->count * ls_dtype_size(d->to);
     if (d->map_to)
-        return await_members(c, c->target);
+        return await_members(c, c->ready);
     for (int i = 0; i < a->n; i++) {
         int p = (a->position + i) % a->n;
         if (i && !d->settled)
-            LS_TRY(ls_axis_await(a, LS_TICKS, p, c->target, d->label));
+            LS_TRY(ls_axis_await(a, LS_TICKS, p, c->ready, d->label));
         ls_convert((char *)d->result + (size_t)p * slice, d->to, c->operand[p], d->from, d->count, c->stream,
                    d->threads);
     }
@@ -220,7 +220,7 @@ static ls_status reduce_in_place(ls_collective *c)
     size_t size = ls_dtype_size(d->from);
     char *mine = d->window->mine + d->offset;
     int64_t begin = piece_begin(c, a->position), end = piece_begin(c, a->position + 1);
-    LS_TRY(await_members(c, c->target));
+    LS_TRY(await_members(c, c->ready));
     collective_reduce(c, begin, end - begin, mine + (size_t)begin * size);
     uint32_t reduced = ls_axis_raise(a, LS_TICKS);
     for (int i = 1; i < a->n; i++) {
@@ -248,7 +248,7 @@ ls_status ls_collective_wait(ls_collective *c)
         return collective_gather(c);
     if (c->in_place && a->n > 1)
         return reduce_in_place(c);
-    LS_TRY(await_members(c, c->target));
+    LS_TRY(await_members(c, c->ready));
     collective_reduce(c, d->kind == LS_REDUCE_SCATTER ? a->position * d->count : 0, d->count, d->result);
     return LS_OK;
 }

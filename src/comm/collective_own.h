@@ -9,7 +9,7 @@ struct ls_collective {
     ls_dtype travels;     /* type in which a slice is sent */
     const char **operand; /* by position, as mapped here; NULL: on another machine */
     const char **pieces;  /* by position: scratch */
-    uint32_t target;      /* ticks that every member has when its operand is ready */
+    uint32_t ready;       /* ticks that every member has when its operand is ready */
     bool in_place;
     bool stream;        /* the result is larger than the caches */
     int64_t bytes;      /* for the ledger */

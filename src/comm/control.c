@@ -1,4 +1,4 @@
-/* control.c - the control block: its layout, the first failure, and what its slots say about ranks. */
+/* control.c - the control block: its layout, the first failure, and what its records say about ranks. */
 #include "control.h"
 
 #include <stdio.h>
@@ -11,7 +11,7 @@
 
 /* "lsblock" and the sizes of its structs: programs of another version cannot join */
 static const uint64_t MAGIC = 0x6b636f6c62736cull ^ (uint64_t)sizeof(ls_control_block) << 32 ^
-                              (uint64_t)sizeof(ls_rank_slot) << 8;
+                              (uint64_t)sizeof(ls_rank_record) << 8;
 /* longest wait for a rank that is writing the message of its failure */
 static const double WRITER_SECONDS = 10;
 enum { PAGE = 4096 };
@@ -22,7 +22,7 @@ static size_t up(size_t bytes, size_t to) { return (bytes + to - 1) / to * to; }
 
 static size_t counters_at(int ranks)
 {
-    return offsetof(ls_control_block, rest) + sizeof(ls_rank_slot) * (size_t)ranks;
+    return offsetof(ls_control_block, rest) + sizeof(ls_rank_record) * (size_t)ranks;
 }
 
 static size_t staging_at(int ranks)
@@ -45,9 +45,9 @@ bool ls_control_valid(const ls_control_block *c, size_t bytes)
            bytes >= ls_control_bytes(c->ranks);
 }
 
-ls_rank_slot *ls_control_slot(ls_control_block *c, int local)
+ls_rank_record *ls_control_record(ls_control_block *c, int local)
 {
-    return (ls_rank_slot *)(void *)c->rest + local;
+    return (ls_rank_record *)(void *)c->rest + local;
 }
 
 ls_counters *ls_control_counters(ls_control_block *c, int axis, int local)
@@ -145,7 +145,7 @@ void ls_control_run(const ls_control_block *c, char path[LS_RUN_PATH_BYTES])
 
 /* ---- what ranks do */
 
-void ls_control_set_doing(ls_rank_slot *s, const char *what)
+void ls_control_set_doing(ls_rank_record *s, const char *what)
 {
     uint64_t words[LS_DOING_WORDS] = { 0 };
     memcpy(words, what, strnlen(what, 120));
@@ -157,7 +157,7 @@ void ls_control_set_doing(ls_rank_slot *s, const char *what)
 void ls_control_doing(ls_control_block *c, int local, char text[128])
 {
     for (int i = 0; i < LS_DOING_WORDS; i++) {
-        uint64_t word = atomic_load_explicit(&ls_control_slot(c, local)->doing[i], memory_order_relaxed);
+        uint64_t word = atomic_load_explicit(&ls_control_record(c, local)->doing[i], memory_order_relaxed);
         memcpy(text + 8 * i, &word, 8);
     }
     text[127] = 0;
@@ -167,7 +167,7 @@ void ls_control_describe(ls_control_block *c, int local, char text[LS_DESCRIPTIO
 {
     char doing[128];
     bool stopped = false;
-    int pid = atomic_load(&ls_control_slot(c, local)->pid);
+    int pid = atomic_load(&ls_control_record(c, local)->pid);
     ls_control_doing(c, local, doing);
     if (pid)
         ls_process_start_time(pid, &stopped);
@@ -181,7 +181,7 @@ int ls_control_blocker(ls_control_block *c, int local)
 {
     int at = local;
     for (int i = 0; i < c->ranks; i++) {
-        int next = atomic_load(&ls_control_slot(c, at)->waits_for) - 1;
+        int next = atomic_load(&ls_control_record(c, at)->waits_for) - 1;
         if (next < 0)
             return at;
         at = next;
@@ -195,7 +195,7 @@ static bool has_ended(int pid, uint64_t start)
     return !now || (now != start && now != LS_START_UNKNOWN && start != LS_START_UNKNOWN);
 }
 
-const char *ls_rank_gone(ls_rank_slot *s)
+const char *ls_rank_gone(ls_rank_record *s)
 {
     int state = atomic_load(&s->state), pid = atomic_load(&s->pid);
     if (state == LS_RANK_LEFT)

@@ -2,7 +2,7 @@
  * threads it is an anonymous mapping; for ranks that are processes, the first pages of an anonymous file.
  * Ranks are counted on this machine here: local rank 0, 1, ... The block holds
  *
- *   a slot per rank               who the rank is and what it does; only that rank writes it
+ *   a record per rank             who the rank is and what it does; only that rank writes it
  *   counters per axis and rank    only that rank raises them; others wait until they reach a value
  *   staging memory per rank       small data that every rank needs
  *   the first failure of the group
@@ -28,7 +28,7 @@ enum {
 
 typedef enum ls_rank_state { LS_RANK_ABSENT, LS_RANK_JOINED, LS_RANK_LEFT } ls_rank_state;
 
-typedef struct ls_rank_slot { /* written by its rank */
+typedef struct ls_rank_record { /* written by its rank */
     _Alignas(64) _Atomic int state;
     _Atomic int pid;             /* 0: a thread of this process */
     _Atomic uint64_t start_time; /* ls_process_start_time: the system reuses pids */
@@ -43,7 +43,7 @@ typedef struct ls_rank_slot { /* written by its rank */
     _Atomic uint64_t call[LS_CALL_WORDS];
     _Atomic uint64_t doing[LS_DOING_WORDS];
     _Atomic uint64_t cpus[LS_CPU_WORDS]; /* cores that it may use, a bit each */
-} ls_rank_slot;
+} ls_rank_record;
 
 typedef enum ls_counter {
     LS_ARRIVALS, /* fences between programs */
@@ -81,7 +81,7 @@ typedef struct ls_control_block {
     _Atomic uint64_t end; /* shm.c: bytes of the file that are in use */
     ls_failure failure;
     ls_named_run run;
-    /* ls_rank_slot [ranks], ls_counters [LS_CONTROL_AXES][ranks], staging [ranks][LS_STAGING_BYTES] */
+    /* ls_rank_record [ranks], ls_counters [LS_CONTROL_AXES][ranks], staging [ranks][LS_STAGING_BYTES] */
     _Alignas(64) char rest[];
 } ls_control_block;
 
@@ -89,7 +89,7 @@ size_t ls_control_bytes(int ranks);
 bool ls_control_valid(const ls_control_block *c,
                       size_t bytes);                  /* a block of this version lies in these bytes */
 void ls_control_init(ls_control_block *c, int ranks); /* of zeroed memory */
-ls_rank_slot *ls_control_slot(ls_control_block *c, int local);
+ls_rank_record *ls_control_record(ls_control_block *c, int local);
 ls_counters *ls_control_counters(ls_control_block *c, int axis, int local);
 char *ls_control_staging(ls_control_block *c, int local);
 
@@ -111,7 +111,7 @@ void ls_control_report_failure(const ls_failure *f); /* that this rank has learn
 void ls_control_set_run(ls_control_block *c, const char *path);
 void ls_control_run(const ls_control_block *c, char path[LS_RUN_PATH_BYTES]);
 
-void ls_control_set_doing(ls_rank_slot *s, const char *what);
+void ls_control_set_doing(ls_rank_record *s, const char *what);
 /* What the rank said with ls_group_doing. */
 void ls_control_doing(ls_control_block *c, int local, char text[128]);
 /* "it last did: step 12, micro"; "...; it is stopped (state T)" */
@@ -120,4 +120,4 @@ void ls_control_describe(ls_control_block *c, int local, char text[LS_DESCRIPTIO
 int ls_control_blocker(ls_control_block *c, int local);
 /* Why a rank will not come: it has left, or its process has ended. NULL: it lives, as far as this process can
  * know. */
-const char *ls_rank_gone(ls_rank_slot *s);
+const char *ls_rank_gone(ls_rank_record *s);

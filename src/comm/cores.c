@@ -6,7 +6,7 @@
 /* a fence of busy ranks takes less; sleeping and waking takes more */
 static const double SPIN_SECONDS = 100e-6;
 
-void ls_rank_publish_cpus(ls_rank_slot *s)
+void ls_rank_publish_cpus(ls_rank_record *s)
 {
     cpu_set_t set;
     uint64_t words[LS_CPU_WORDS] = { 0 };
@@ -24,7 +24,7 @@ void ls_group_tune(ls_group *g)
     for (int i = 0; i < LS_CPU_WORDS; i++) {
         uint64_t any = 0;
         for (int r = 0; r < g->control->ranks; r++)
-            any |= atomic_load(&ls_control_slot(g->control, r)->cpus[i]);
+            any |= atomic_load(&ls_control_record(g->control, r)->cpus[i]);
         cores += __builtin_popcountll(any);
     }
     g->spin = g->control->ranks <= cores ? SPIN_SECONDS : 0;

@@ -2,8 +2,8 @@
 #pragma once
 #include "group_own.h"
 
-/* Writes the cores that this process may use into its rank's slot. */
-void ls_rank_publish_cpus(ls_rank_slot *s);
+/* Writes the cores that this process may use into its rank's record. */
+void ls_rank_publish_cpus(ls_rank_record *s);
 /* Decides whether this group's waits spin. Call it when all ranks of the machine have published their cores.
  */
 void ls_group_tune(ls_group *g);

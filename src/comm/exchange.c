@@ -9,7 +9,7 @@
 #include "remote_jobs.h"
 #include "wait.h"
 
-_Static_assert(sizeof(ls_call) == LS_CALL_WORDS * sizeof(uint64_t), "a call fits into a rank's slot");
+_Static_assert(sizeof(ls_call) == LS_CALL_WORDS * sizeof(uint64_t), "a call fits into a rank's record");
 
 static const char *const CALLS[] = { [LS_CALL_BARRIER] = "ls_group_barrier",
                                      [LS_CALL_ALL_GATHER] = "ls_group_all_gather",
@@ -62,7 +62,7 @@ static ls_status compare_here(const ls_axis *a)
     ls_call first, c;
     for (int i = 0; i < a->n; i++) {
         uint64_t words[LS_CALL_WORDS];
-        const ls_rank_slot *s = ls_control_slot(a->group->control, a->members[i] - a->group->first);
+        const ls_rank_record *s = ls_control_record(a->group->control, a->members[i] - a->group->first);
         for (int w = 0; w < LS_CALL_WORDS; w++)
             words[w] = atomic_load_explicit(
                 &s->call[w], memory_order_relaxed); /* the wait for the tick orders these loads */
@@ -93,7 +93,7 @@ ls_status ls_axis_exchange(ls_axis *a, const void *mine, size_t bytes, void *all
                            const char *what)
 {
     ls_group *g = a->group;
-    ls_rank_slot *slot = ls_group_slot(g);
+    ls_rank_record *record = ls_group_record(g);
     ls_status s = LS_OK;
     LS_CHECK(bytes <= LS_STAGING_BYTES, "an exchange of %zu bytes", bytes);
     LS_TRY(ls_call_point(g));
@@ -105,7 +105,7 @@ ls_status ls_axis_exchange(ls_axis *a, const void *mine, size_t bytes, void *all
         uint64_t words[LS_CALL_WORDS];
         memcpy(words, call, sizeof words);
         for (int w = 0; w < LS_CALL_WORDS; w++)
-            atomic_store_explicit(&slot->call[w], words[w], memory_order_relaxed);
+            atomic_store_explicit(&record->call[w], words[w], memory_order_relaxed);
     }
     LS_TRY(ls_axis_await_all(a, LS_TICKS, ls_axis_raise(a, LS_TICKS), what));
     if (call)

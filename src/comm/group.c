@@ -51,22 +51,25 @@ void ls_group_set_deadline(ls_group *g, double seconds)
     g->deadline = seconds;
 }
 
-ls_rank_slot *ls_group_slot(const ls_group *g) { return ls_control_slot(g->control, g->rank - g->first); }
+ls_rank_record *ls_group_record(const ls_group *g)
+{
+    return ls_control_record(g->control, g->rank - g->first);
+}
 
 /* ---- what this rank does */
 
 void ls_group_doing(ls_group *g, const char *what)
 {
-    ls_control_set_doing(ls_group_slot(g), what);
+    ls_control_set_doing(ls_group_record(g), what);
     if (ls_control_report())
-        ls_control_set_doing(ls_control_slot(ls_control_report(), 0), what);
+        ls_control_set_doing(ls_control_record(ls_control_report(), 0), what);
 }
 
 void ls_group_planned(ls_group *g, uint64_t bytes)
 {
-    atomic_store(&ls_group_slot(g)->planned, bytes);
+    atomic_store(&ls_group_record(g)->planned, bytes);
     if (ls_control_report())
-        atomic_store(&ls_control_slot(ls_control_report(), 0)->planned, bytes);
+        atomic_store(&ls_control_record(ls_control_report(), 0)->planned, bytes);
 }
 
 void ls_group_names_run(ls_group *g, const char *path)
@@ -108,7 +111,7 @@ bool ls_group_await_end(const ls_group *g, int rank, double seconds)
 {
     const bool here = rank >= g->first && rank < g->first + g->here;
     for (const double until = ls_now() + seconds;;) {
-        if (here && ls_rank_gone(ls_control_slot(g->control, rank - g->first)))
+        if (here && ls_rank_gone(ls_control_record(g->control, rank - g->first)))
             return true;
         if (ls_now() >= until)
             return false;

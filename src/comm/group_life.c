@@ -37,8 +37,8 @@ ls_status ls_group_open(ls_group **out, ls_control_block *c, const ls_sharing *s
         free(g);
         return s;
     }
-    ls_rank_publish_cpus(ls_control_slot(c, local));
-    atomic_store(&ls_control_slot(c, local)->state, LS_RANK_JOINED);
+    ls_rank_publish_cpus(ls_control_record(c, local));
+    atomic_store(&ls_control_record(c, local)->state, LS_RANK_JOINED);
     ls_host_share_begin(g);
     *out = g;
     return LS_OK;
@@ -54,7 +54,7 @@ void ls_group_destroy(ls_group **out)
     ls_last_words_forget(g);
     ls_host_share_end(g);
     ls_remote_detach(g);
-    atomic_store(&ls_group_slot(g)->state, LS_RANK_LEFT);
+    atomic_store(&ls_group_record(g)->state, LS_RANK_LEFT);
     ls_axis_destroy(&g->world);
     ls_fault_release(g);
     g->sharing->leave(g);

@@ -2,7 +2,7 @@
 #pragma once
 #include "group_own.h"
 
-/* A group over a control block: takes the slot of this local rank and makes the world axis. `first`, `size`:
- * number of the machine's first rank, and ranks in all. LS_E_MEMORY. Local. */
+/* A group over a control block: takes the record of this local rank and makes the world axis. `first`,
+ * `size`: number of the machine's first rank, and ranks in all. LS_E_MEMORY. Local. */
 ls_status ls_group_open(ls_group **out, ls_control_block *c, const ls_sharing *sharing, int fd, int local,
                         int first, int size);

@@ -33,6 +33,6 @@ struct ls_group {
     struct ls_remote *remote;    /* the other machines (remote_types.h); NULL: there are none */
 };
 
-ls_rank_slot *ls_group_slot(const ls_group *g); /* this rank's */
+ls_rank_record *ls_group_record(const ls_group *g); /* this rank's */
 /* The failure of the group as this rank's error: LS_E_PEER, "rank 2: ...". */
 ls_status ls_group_failure(const ls_group *g);

@@ -15,7 +15,7 @@ void ls_host_share_begin(ls_group *g)
     if (!own)
         own = g;
     if (claimed)
-        atomic_store(&ls_group_slot(g)->claimed, claimed);
+        atomic_store(&ls_group_record(g)->claimed, claimed);
     pthread_mutex_unlock(&lock);
 }
 
@@ -30,7 +30,7 @@ void ls_host_share_end(ls_group *g)
 ls_host_share ls_host_share_get(void)
 {
     pthread_mutex_lock(&lock);
-    const bool threads = own && own->here > 1 && !atomic_load(&ls_group_slot(own)->pid);
+    const bool threads = own && own->here > 1 && !atomic_load(&ls_group_record(own)->pid);
     const ls_host_share s = own ? (ls_host_share){ own->rank - own->first, own->here, threads }
                                 : (ls_host_share){ 0, 1, false };
     pthread_mutex_unlock(&lock);
@@ -44,10 +44,10 @@ int ls_host_share_claim(uint64_t thing)
     pthread_mutex_lock(&lock);
     claimed = thing;
     if (own) {
-        const int mine = atomic_load(&ls_group_slot(own)->pid);
-        atomic_store(&ls_group_slot(own)->claimed, thing);
+        const int mine = atomic_load(&ls_group_record(own)->pid);
+        atomic_store(&ls_group_record(own)->claimed, thing);
         for (int i = 0; i < own->here && other < 0; i++) {
-            ls_rank_slot *s = ls_control_slot(own->control, i);
+            ls_rank_record *s = ls_control_record(own->control, i);
             if (atomic_load(&s->claimed) == thing && atomic_load(&s->pid) != mine)
                 other = own->first + i;
         }

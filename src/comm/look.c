@@ -13,7 +13,7 @@ static const double GRACE =
 void ls_group_began(ls_group *g, const char *program)
 {
     ls_group_doing(g, program);
-    atomic_fetch_add(&ls_group_slot(g)->programs, 1);
+    atomic_fetch_add(&ls_group_record(g)->programs, 1);
 }
 
 static ls_status look_missing(ls_group *g, int local, ls_missed how, const char *fate)
@@ -27,10 +27,10 @@ static ls_status look_missing(ls_group *g, int local, ls_missed how, const char 
 
 /* Why a rank will not do its part. One that has left the group, and had begun what this one has, waited for
  * its device before it left: its part is done. */
-static const char *ends_early(const ls_group *g, ls_rank_slot *slot)
+static const char *ends_early(const ls_group *g, ls_rank_record *record)
 {
-    const bool all = atomic_load(&slot->programs) >= atomic_load(&ls_group_slot(g)->programs);
-    return atomic_load(&slot->state) == LS_RANK_LEFT && all ? NULL : ls_rank_gone(slot);
+    const bool all = atomic_load(&record->programs) >= atomic_load(&ls_group_record(g)->programs);
+    return atomic_load(&record->state) == LS_RANK_LEFT && all ? NULL : ls_rank_gone(record);
 }
 
 /* The local rank that has begun the fewest programs, if fewer than this one; else one that is stopped; -1. */
@@ -38,10 +38,10 @@ static int behind(const ls_group *g)
 {
     int fewest = g->rank - g->first, stops = -1;
     for (int i = 0; i < g->here; i++) {
-        ls_rank_slot *slot = ls_control_slot(g->control, i);
-        const int pid = atomic_load(&slot->pid);
+        ls_rank_record *record = ls_control_record(g->control, i);
+        const int pid = atomic_load(&record->pid);
         bool stopped = false;
-        if (atomic_load(&slot->programs) < atomic_load(&ls_control_slot(g->control, fewest)->programs))
+        if (atomic_load(&record->programs) < atomic_load(&ls_control_record(g->control, fewest)->programs))
             fewest = i;
         if (pid && ls_process_start_time(pid, &stopped) && stopped)
             stops = i;
@@ -55,7 +55,7 @@ ls_status ls_group_look(ls_group *g, double waited)
     if (ls_control_failed(g->control))
         return ls_group_failure(g);
     for (int i = 0; i < g->here && waited >= GRACE; i++) {
-        const char *gone = g->first + i == g->rank ? NULL : ends_early(g, ls_control_slot(g->control, i));
+        const char *gone = g->first + i == g->rank ? NULL : ends_early(g, ls_control_record(g->control, i));
         if (gone)
             return look_missing(g, i, LS_MISSED_GONE, gone);
     }

@@ -157,7 +157,7 @@ ls_status ls_parallel_check_units(const char *units)
             return ls_fail_field(LS_E_USAGE, "units", "'%s': has two words size:N: keep one of them", units);
     }
     return rest == units ? ls_fail_field(LS_E_USAGE, "units",
-                                         "it is empty: write none for one unit with all parameters")
+                                         "it is empty: write none to make the whole model one FSDP module")
                          : LS_OK;
 }
 
@@ -224,13 +224,13 @@ static ls_status check_memory(const ls_parallel *p)
     bool shards = p->data == LS_DATA_FSDP || p->data == LS_DATA_HYBRID;
     if (p->offload == LS_OFFLOAD_CPU && !shards)
         return ls_fail_field(LS_E_UNSUPPORTED, "offload",
-                             "cpu moves slices, gathered unit by unit; data: %s has "
-                             "none. Say fsdp or hybrid",
+                             "cpu keeps the shards of fsdp and hybrid in host memory, and data: %s does not "
+                             "shard: write data: fsdp or hybrid",
                              p->data == LS_DATA_DDP ? "ddp" : "none");
     if (p->gather == LS_GATHER_MAP && p->offload == LS_OFFLOAD_CPU)
         return ls_fail_field(LS_E_USAGE, "gather",
-                             "map keeps every gathered unit in memory, offload: cpu is there to avoid that; "
-                             "say gather: copy or auto");
+                             "map keeps all gathered FSDP modules in memory, and offload: cpu is there to "
+                             "avoid that; write gather: copy or auto");
     if (p->gather == LS_GATHER_MAP && !gathers_on_one_host(p))
         return ls_fail_field(LS_E_UNSUPPORTED, "gather",
                              "map needs the ranks that gather together on one host (%d a host "

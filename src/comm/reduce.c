@@ -152,8 +152,8 @@ LOOP void load(block *x, const char *in, ls_dtype from, ls_dtype via, int64_t n)
     }
 }
 
-/* Copies past the caches: the target's memory is not read before it is written, and the caches keep their
- * contents. */
+/* Copies past the caches: the destination's memory is not read before it is written, and the caches keep
+ * their contents. */
 LOOP void stream_bytes(char *out, const char *in, size_t bytes)
 {
     size_t at = 0;

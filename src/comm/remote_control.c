@@ -128,7 +128,7 @@ ls_status ls_remote_lag(ls_remote *r, ls_lag_timer *l, int rank, const char *wha
     LS_TRY(control_ask(r, rank));
     const int blocker = r->answered ? r->answer.rank : rank;
     /* ranks that wait for this one then name it too */
-    atomic_store(&ls_group_slot(r->group)->waits_for_remote, 1 + blocker);
+    atomic_store(&ls_group_record(r->group)->waits_for_remote, 1 + blocker);
     ls_lag_report(r->group, l, blocker, what, answer(r, rank));
     return LS_OK;
 }

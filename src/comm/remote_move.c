@@ -104,7 +104,7 @@ static ls_status await_all(ls_remote *r, ls_flight *f, const ls_route *t, const 
             return LS_OK;
         sched_yield();
     }
-    ls_rank_slot *me = ls_group_slot(r->group);
+    ls_rank_record *me = ls_group_record(r->group);
     atomic_store(&me->waits_for_remote, 1 + missing);
     ls_status s = wait_long(r, f, t, missing, what);
     atomic_store(&me->waits_for_remote, 0);
@@ -137,7 +137,7 @@ static int64_t move_step_of(const ls_route *t, ls_dtype type)
 static int64_t pieces_of(split s, int64_t step) { return (s.part + step - 1) / step; }
 
 /* Where piece k for machine h lies in a region. */
-static char *slot(const ls_route *t, char *region, int64_t k, int h, ls_dtype type)
+static char *piece_at(const ls_route *t, char *region, int64_t k, int h, ls_dtype type)
 {
     size_t piece = (size_t)move_step_of(t, type) * ls_dtype_size(type);
     return region + (size_t)(k & 1) * (LS_REMOTE_REGION / 2) + (size_t)h * piece;
@@ -157,7 +157,7 @@ typedef struct share {
 static ls_status send_shares(ls_remote *r, const ls_route *t, const share *x, int64_t k)
 {
     int64_t step = move_step_of(t, x->travels), n = in_piece(x->split, t->axis.position, k, step);
-    char *own = slot(t, r->staging->mine, k, t->machine, x->travels);
+    char *own = piece_at(t, r->staging->mine, k, t->machine, x->travels);
     size_t size = ls_dtype_size(x->travels);
     ls_convert(own, x->travels, x->mine + (size_t)(k * step) * ls_dtype_size(x->from), x->from, n, false,
                x->threads);
@@ -166,8 +166,8 @@ static ls_status send_shares(ls_remote *r, const ls_route *t, const share *x, in
             continue;
         int64_t theirs = in_piece(x->split, h * t->each + t->local, k, step);
         if (theirs)
-            LS_TRY(put_message(r, &r->flight[k & 1], t, h, NULL, slot(t, r->staging->mine, k, h, x->travels),
-                               (size_t)theirs * size));
+            LS_TRY(put_message(r, &r->flight[k & 1], t, h, NULL,
+                               piece_at(t, r->staging->mine, k, h, x->travels), (size_t)theirs * size));
         if (n)
             LS_TRY(put_message(r, &r->flight[k & 1], t, h, own, NULL, (size_t)n * size));
     }
@@ -193,7 +193,7 @@ static void take_shares(ls_remote *r, const ls_route *t, const share *x, int64_t
             int p = h * t->each + l;
             if (takes(t, x, h, l))
                 ls_convert(x->all + (size_t)(begin_of(x->split, p) + k * step) * ls_dtype_size(x->to), x->to,
-                           slot(t, staging, k, h, x->travels), x->travels, in_piece(x->split, p, k, step),
+                           piece_at(t, staging, k, h, x->travels), x->travels, in_piece(x->split, p, k, step),
                            false, x->threads);
         }
     }
@@ -255,9 +255,9 @@ static ls_status send_parts(ls_remote *r, const ls_route *t, const reduction *x,
         /* this rank's own sum last, while the messages are under way */
         int h = (t->machine + 1 + i) % t->machines, p = h * t->each + t->local;
         int64_t n = in_piece(x->split, p, k, step);
-        char *part = slot(t, h == t->machine ? r->received : r->sent, k, h, x->travels);
+        char *part = piece_at(t, h == t->machine ? r->received : r->sent, k, h, x->travels);
         if (mine && h != t->machine)
-            LS_TRY(put_message(r, &r->flight[k & 1], t, h, NULL, slot(t, r->received, k, h, x->travels),
+            LS_TRY(put_message(r, &r->flight[k & 1], t, h, NULL, piece_at(t, r->received, k, h, x->travels),
                                (size_t)mine * size));
         if (!n)
             continue;
@@ -272,7 +272,7 @@ static void add_machines(ls_remote *r, const ls_route *t, const reduction *x, in
 {
     int64_t step = move_step_of(t, x->travels), n = in_piece(x->split, t->axis.position, k, step);
     for (int h = 0; h < t->machines; h++)
-        x->in[h] = slot(t, r->received, k, h, x->travels);
+        x->in[h] = piece_at(t, r->received, k, h, x->travels);
     ls_reduce_run(&(ls_reduce){ .by = x->by,
                                 .from = x->travels,
                                 .via = x->via,

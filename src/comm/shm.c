@@ -119,12 +119,12 @@ ls_status ls_shm_create(int ranks, int *fd)
     return LS_OK;
 }
 
-static ls_status take_slot(ls_control_block *control, int rank)
+static ls_status take_record(ls_control_block *control, int rank)
 {
     if (rank < 0 || rank >= control->ranks)
         return ls_fail(LS_E_ARG, "rank %d is not in the group, which has ranks 0 to %d", rank,
                        control->ranks - 1);
-    ls_rank_slot *s = ls_control_slot(control, rank);
+    ls_rank_record *s = ls_control_record(control, rank);
     int nobody = 0;
     if (!atomic_compare_exchange_strong(&s->pid, &nobody, (int)getpid()))
         return ls_fail(LS_E_ARG, "rank %d has joined already, as process %d", rank, nobody);
@@ -142,7 +142,7 @@ ls_status ls_shm_join(ls_group **out, int fd, int rank)
     LS_TRY(s);
     int own = fcntl(fd, F_DUPFD_CLOEXEC, 3);
     s = own < 0 ? ls_fail(LS_E_IO, "cannot keep descriptor %d: %s", fd, strerror(errno))
-                : take_slot(control, rank);
+                : take_record(control, rank);
     if (s == LS_OK) {
         s = ls_group_open(out, control, &SHM, own, rank, 0, control->ranks);
         if (s == LS_OK)
@@ -168,7 +168,7 @@ ls_status ls_shm_report_to(int fd)
 
 void ls_shm_report_joined(void)
 {
-    ls_rank_slot *s = ls_control_slot(ls_control_report(), 0);
+    ls_rank_record *s = ls_control_record(ls_control_report(), 0);
     atomic_store(&s->pid, (int)getpid());
     atomic_store(&s->state, LS_RANK_JOINED);
 }
@@ -216,20 +216,20 @@ void ls_shm_watch_doing(const ls_shm_watch *w, int rank, char text[128])
 
 bool ls_shm_watch_joined(const ls_shm_watch *w, int rank)
 {
-    return atomic_load(&ls_control_slot(w->control, rank)->state) != LS_RANK_ABSENT;
+    return atomic_load(&ls_control_record(w->control, rank)->state) != LS_RANK_ABSENT;
 }
 
 void ls_shm_watch_not_executed(ls_shm_watch *w, int rank, int error)
 {
-    atomic_store(&ls_control_slot(w->control, rank)->exec_error, error);
+    atomic_store(&ls_control_record(w->control, rank)->exec_error, error);
 }
 int ls_shm_watch_exec_error(const ls_shm_watch *w, int rank)
 {
-    return atomic_load(&ls_control_slot(w->control, rank)->exec_error);
+    return atomic_load(&ls_control_record(w->control, rank)->exec_error);
 }
 uint64_t ls_shm_watch_planned(const ls_shm_watch *w, int rank)
 {
-    return atomic_load(&ls_control_slot(w->control, rank)->planned);
+    return atomic_load(&ls_control_record(w->control, rank)->planned);
 }
 
 void ls_shm_watch_run(const ls_shm_watch *w, char path[LS_RUN_PATH_BYTES])
@@ -259,12 +259,12 @@ void ls_shm_watch_hear_run(ls_shm_watch *w, const char *path) { ls_control_set_r
 
 void ls_shm_watch_hear_joined(ls_shm_watch *w, int rank)
 {
-    atomic_store(&ls_control_slot(w->control, rank)->state, LS_RANK_JOINED);
+    atomic_store(&ls_control_record(w->control, rank)->state, LS_RANK_JOINED);
 }
 
 void ls_shm_watch_hear_doing(ls_shm_watch *w, int rank, const char *doing, uint64_t planned, int exec_error)
 {
-    ls_rank_slot *s = ls_control_slot(w->control, rank);
+    ls_rank_record *s = ls_control_record(w->control, rank);
     ls_control_set_doing(s, doing);
     atomic_store(&s->planned, planned);
     atomic_store(&s->exec_error, exec_error);

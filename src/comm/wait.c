@@ -45,9 +45,9 @@ uint32_t ls_axis_raise(ls_axis *a, ls_counter which)
     return now;
 }
 
-static bool reached(ls_counters *c, ls_counter which, uint32_t target)
+static bool reached(ls_counters *c, ls_counter which, uint32_t count)
 {
-    return (int32_t)(atomic_load_explicit(&c->count[which], memory_order_acquire) - target) >= 0;
+    return (int32_t)(atomic_load_explicit(&c->count[which], memory_order_acquire) - count) >= 0;
 }
 
 /* ---- ranks that do not come */
@@ -64,20 +64,20 @@ static ls_status wait_missing(ls_axis *a, int local, const char *what, ls_missed
 }
 
 /* A check between two sleeps; `patience`: seconds that are left. LS_OK: go on waiting. */
-static ls_status wait_look(ls_axis *a, ls_counter which, int position, uint32_t target, const char *what,
+static ls_status wait_look(ls_axis *a, ls_counter which, int position, uint32_t count, const char *what,
                            double patience)
 {
     ls_group *g = a->group;
     int local = a->members[position] - g->first;
     if (ls_control_failed(g->control))
         return ls_group_failure(g);
-    const char *gone = ls_rank_gone(ls_control_slot(g->control, local));
-    if (reached(a->counters[position], which, target)) /* the rank may have come and then left */
+    const char *gone = ls_rank_gone(ls_control_record(g->control, local));
+    if (reached(a->counters[position], which, count)) /* the rank may have come and then left */
         return LS_OK;
     if (gone)
         return wait_missing(a, local, what, LS_MISSED_GONE, gone);
     int blocker = ls_control_blocker(g->control, local);
-    if (patience > 0 || atomic_load(&ls_control_slot(g->control, blocker)->waits_for_remote))
+    if (patience > 0 || atomic_load(&ls_control_record(g->control, blocker)->waits_for_remote))
         return LS_OK;
     char fate[64];
     ls_snprintf(fate, sizeof fate, "did not come within %g s", g->deadline);
@@ -90,7 +90,7 @@ static void report_lag(ls_axis *a, int position, const char *what, ls_lag_timer 
     ls_group *g = a->group;
     char doing[LS_DESCRIPTION_BYTES];
     const int blocker = ls_control_blocker(g->control, a->members[position] - g->first),
-              remote = atomic_load(&ls_control_slot(g->control, blocker)->waits_for_remote);
+              remote = atomic_load(&ls_control_record(g->control, blocker)->waits_for_remote);
     if (remote) {
         ls_lag_report(g, lag, remote - 1, what, "it is on another host");
         return;
@@ -103,28 +103,28 @@ static void report_lag(ls_axis *a, int position, const char *what, ls_lag_timer 
 
 double ls_patience_spent(double seconds) { return seconds < 5 * LOOK_SECONDS ? seconds : LOOK_SECONDS; }
 
-static bool spin(ls_counters *c, ls_counter which, uint32_t target, double seconds)
+static bool spin(ls_counters *c, ls_counter which, uint32_t count, double seconds)
 {
     if (seconds > 0)
         for (double until = ls_now() + seconds; ls_now() < until;)
             for (int i = 0; i < GLANCES; i++) {
-                if (reached(c, which, target))
+                if (reached(c, which, count))
                     return true;
                 relax();
             }
     for (int i = 0; i < YIELDS; i++) {
-        if (reached(c, which, target))
+        if (reached(c, which, count))
             return true;
         sched_yield();
     }
-    return reached(c, which, target);
+    return reached(c, which, count);
 }
 
-static ls_status sleep_until(ls_axis *a, ls_counter which, int position, uint32_t target, const char *what)
+static ls_status sleep_until(ls_axis *a, ls_counter which, int position, uint32_t count, const char *what)
 {
     ls_group *g = a->group;
     ls_counters *c = a->counters[position];
-    ls_rank_slot *me = ls_group_slot(g);
+    ls_rank_record *me = ls_group_record(g);
     double patience = g->deadline;
     ls_lag_timer lag = { 0 };
     ls_status s = LS_OK;
@@ -132,7 +132,7 @@ static ls_status sleep_until(ls_axis *a, ls_counter which, int position, uint32_
     atomic_fetch_add(&c->sleepers[which], 1);
     while (s == LS_OK) {
         uint32_t now = atomic_load(&c->count[which]);
-        if ((int32_t)(now - target) >= 0)
+        if ((int32_t)(now - count) >= 0)
             break;
         double nap = patience > 0 && patience < LOOK_SECONDS ? patience : LOOK_SECONDS, began = ls_now();
         struct timespec t = { .tv_nsec = (long)(nap * 1e9) };
@@ -141,8 +141,8 @@ static ls_status sleep_until(ls_axis *a, ls_counter which, int position, uint32_
         const double spent = ls_patience_spent(ls_now() - began);
         patience -= spent;
         if (in_vain)
-            s = wait_look(a, which, position, target, what, patience);
-        if (ls_lag_due(g, &lag, spent) && s == LS_OK && !reached(c, which, target))
+            s = wait_look(a, which, position, count, what, patience);
+        if (ls_lag_due(g, &lag, spent) && s == LS_OK && !reached(c, which, count))
             report_lag(a, position, what, &lag);
     }
     if (s == LS_OK)
@@ -152,27 +152,27 @@ static ls_status sleep_until(ls_axis *a, ls_counter which, int position, uint32_
     return s;
 }
 
-ls_status ls_axis_await(ls_axis *a, ls_counter which, int position, uint32_t target, const char *what)
+ls_status ls_axis_await(ls_axis *a, ls_counter which, int position, uint32_t count, const char *what)
 {
     ls_counters *c = a->counters[position];
     if (ls_control_failed(a->group->control)) /* also when all have come: a failed group stays failed */
         return ls_group_failure(a->group);
     for (int i = 0; i < GLANCES; i++) {
-        if (reached(c, which, target))
+        if (reached(c, which, count))
             return LS_OK;
         relax();
     }
     double began = ls_now();
-    ls_status s = spin(c, which, target, a->group->spin) ? LS_OK
-                                                         : sleep_until(a, which, position, target, what);
+    ls_status s = spin(c, which, count, a->group->spin) ? LS_OK
+                                                        : sleep_until(a, which, position, count, what);
     a->ledger.waited += ls_now() - began;
     return s;
 }
 
-ls_status ls_axis_await_all(ls_axis *a, ls_counter which, uint32_t target, const char *what)
+ls_status ls_axis_await_all(ls_axis *a, ls_counter which, uint32_t count, const char *what)
 {
     for (int i = 0; i < a->n; i++)
         if (a->counters[i])
-            LS_TRY(ls_axis_await(a, which, i, target, what));
+            LS_TRY(ls_axis_await(a, which, i, count, what));
     return LS_OK;
 }

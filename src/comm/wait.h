@@ -5,11 +5,11 @@
 /* Raises this rank's counter and returns the new count. A member that sees this count also sees everything
  * that this rank wrote before (release). */
 uint32_t ls_axis_raise(ls_axis *a, ls_counter which);
-/* Waits until the member at `position`, on this machine, has raised its counter to `target`. `what` is for
+/* Waits until the member at `position`, on this machine, has raised its counter to `count`. `what` is for
  * the message of a failure. LS_E_PEER. */
-ls_status ls_axis_await(ls_axis *a, ls_counter which, int position, uint32_t target, const char *what);
+ls_status ls_axis_await(ls_axis *a, ls_counter which, int position, uint32_t count, const char *what);
 /* The same for all members on this machine. */
-ls_status ls_axis_await_all(ls_axis *a, ls_counter which, uint32_t target, const char *what);
+ls_status ls_axis_await_all(ls_axis *a, ls_counter which, uint32_t count, const char *what);
 
 /* How much of a pause counts against a deadline. After a long pause this process had no core or was stopped
  * (Ctrl-Z), and so may the other ranks have been; so it counts as a short one. */

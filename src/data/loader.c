@@ -2,9 +2,9 @@
  *
  * The rows of a step are dealt to the threads in pieces, in order: which thread fills which row changes no
  * bit. A loader thread uses its copy of the order, the data set's read function, and the rows that it took.
- * `lock` guards all counters. A slot's memory belongs to the loader threads until `filled` passes the slot,
- * and then to the training thread until its next call. Step s is in slot s % (ring + 1): there is one slot
- * more than the ring, because the training thread still reads the latest step. */
+ * `lock` guards all counters. Step s is in entry s % (ring + 1) of the ring. An entry's memory belongs to the
+ * loader threads until `filled` passes the entry, and then to the training thread until its next call. There
+ * is one entry more than steps are loaded ahead, because the training thread still reads the latest step. */
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -21,17 +21,17 @@
 
 enum { PIECE_BYTES = 1 << 16 };
 
-typedef struct slot {
+typedef struct entry {       /* of the ring: one step */
     ls_loader_field *fields; /* [fields] */
     int64_t epoch, step;
     /* guarded by lock: rows that are not filled yet, rows that are filled with another sample than the
      * order's */
     int64_t left, replaced;
-} slot;
+} entry;
 
 /* A piece of a step that a thread fills. */
 typedef struct piece {
-    slot *to;
+    entry *to;
     int64_t micro_batch; /* of the share */
     int64_t first, rows;
 } piece;
@@ -51,7 +51,7 @@ struct ls_loader {
     int64_t steps, epochs; /* steps of an epoch; the first epoch that is not run, or -1 */
     double deadline;
     int ring;
-    slot *slots;     /* [ring + 1] */
+    entry *entries;  /* [ring + 1] */
     int64_t rows;    /* of a step */
     int64_t chunk;   /* most rows of a piece */
     worker *workers; /* [threads] */
@@ -131,7 +131,7 @@ static bool take_piece(ls_loader *l, piece *out)
 {
     if (l->seeking || l->status != LS_OK || at_end(l) || l->begun - l->taken >= l->ring)
         return false;
-    slot *to = &l->slots[l->begun % (l->ring + 1)];
+    entry *to = &l->entries[l->begun % (l->ring + 1)];
     if (l->row == 0) {
         to->epoch = l->epoch;
         to->step = l->step;
@@ -154,7 +154,7 @@ static bool take_piece(ls_loader *l, piece *out)
 }
 
 /* Where the fields of a micro-batch of the share begin. */
-static void find_fields(const ls_loader *l, const slot *s, int64_t micro_batch, void **to)
+static void find_fields(const ls_loader *l, const entry *s, int64_t micro_batch, void **to)
 {
     for (int k = 0; k < l->set->n_fields; k++)
         to[k] = (char *)s->fields[k].data +
@@ -162,7 +162,7 @@ static void find_fields(const ls_loader *l, const slot *s, int64_t micro_batch, 
 }
 
 /* What is left to do for a step of which all rows are filled. */
-static void finish_step(const ls_loader *l, slot *s, void **to)
+static void finish_step(const ls_loader *l, entry *s, void **to)
 {
     const ls_dataset *set = l->set;
     for (int k = 0; k < set->n_fields; k++)
@@ -186,7 +186,7 @@ static void *loader_run(void *context)
             pthread_cond_wait(&l->changed, &l->lock);
             continue;
         }
-        const slot *step = p.to;
+        const entry *step = p.to;
         const int64_t position = (step->epoch * l->steps + step->step) * l->rows +
                                  p.micro_batch * l->order.micro_batch + p.first;
         l->busy++;
@@ -210,7 +210,7 @@ static void *loader_run(void *context)
         }
         p.to->left -= s == LS_OK ? p.rows : 0;
         p.to->replaced += ls_images_replaced() - before;
-        while (l->filled < l->begun && l->slots[l->filled % (l->ring + 1)].left == 0)
+        while (l->filled < l->begun && l->entries[l->filled % (l->ring + 1)].left == 0)
             l->filled++;
         l->busy--;
         pthread_cond_broadcast(&l->changed);
@@ -248,9 +248,9 @@ static ls_status allocate(ls_loader *l)
     size_t all = 0;
     for (int k = 0; k < set->n_fields; k++)
         all += samples * ls_type_bytes(&set->fields[k].type);
-    l->slots = ls_sys_calloc((size_t)l->ring + 1, sizeof *l->slots);
-    for (int i = 0; l->slots && i <= l->ring; i++) {
-        slot *s = &l->slots[i];
+    l->entries = ls_sys_calloc((size_t)l->ring + 1, sizeof *l->entries);
+    for (int i = 0; l->entries && i <= l->ring; i++) {
+        entry *s = &l->entries[i];
         s->fields = ls_sys_calloc(n, sizeof *s->fields);
         bool have = s->fields;
         for (int k = 0; k < set->n_fields && have; k++) {
@@ -265,7 +265,7 @@ static ls_status allocate(ls_loader *l)
                            ls_loader_bytes(all, l->ring), l->ring + 1);
     }
     l->workers = ls_sys_calloc((size_t)l->threads, sizeof *l->workers);
-    bool have = l->slots && l->workers;
+    bool have = l->entries && l->workers;
     for (int i = 0; have && i < l->threads; i++) {
         worker *w = &l->workers[i];
         *w = (worker){ .loader = l, .base = ls_sys_calloc(2 * n, sizeof *w->base) };
@@ -365,15 +365,15 @@ void ls_loader_destroy(ls_loader **loader)
         pthread_cond_destroy(&l->changed);
         pthread_mutex_destroy(&l->lock);
     }
-    for (int i = 0; l->slots && i <= l->ring; i++) {
-        for (int k = 0; l->slots[i].fields && k < l->set->n_fields; k++)
-            free(l->slots[i].fields[k].data);
-        free(l->slots[i].fields);
+    for (int i = 0; l->entries && i <= l->ring; i++) {
+        for (int k = 0; l->entries[i].fields && k < l->set->n_fields; k++)
+            free(l->entries[i].fields[k].data);
+        free(l->entries[i].fields);
     }
     for (int i = 0; l->workers && i < l->threads; i++)
         free(l->workers[i].base);
     free(l->workers);
-    free(l->slots);
+    free(l->entries);
     loader_leave(l); /* the set may be closed with it */
     free(l);
     *loader = NULL;
@@ -411,7 +411,7 @@ static ls_status wait_for_step(ls_loader *l)
         struct timespec until = in_seconds(part);
         left -= pthread_cond_timedwait(&l->changed, &l->lock, &until) == ETIMEDOUT ? part : 0;
         if (left <= 0 && must_wait(l)) {
-            const slot *s = &l->slots[l->taken % (l->ring + 1)];
+            const entry *s = &l->entries[l->taken % (l->ring + 1)];
             const bool begun = l->begun > l->taken || l->row > 0; /* else it waits for its first row */
             return ls_fail(
                 LS_E_IO,
@@ -436,7 +436,7 @@ ls_status ls_loader_next(ls_loader *l, ls_loader_step *step, bool *done)
     if (s == LS_OK && l->filled == l->taken) {
         *done = true;
     } else if (s == LS_OK) {
-        const slot *from = &l->slots[l->taken % (l->ring + 1)];
+        const entry *from = &l->entries[l->taken % (l->ring + 1)];
         *step = (ls_loader_step){ .epoch = from->epoch,
                                   .step = from->step,
                                   .share = l->share,

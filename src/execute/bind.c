@@ -1,4 +1,4 @@
-/* bind.c - reads inputs where the caller has them, so that a batch is not copied once more before each step.
+/* bind.c - binds inputs to the caller's memory, so that a batch is not copied once more before each step.
  * The few operands that lie in an input's memory are listed once; binding changes their addresses. */
 #include <string.h>
 
@@ -11,7 +11,7 @@ static int find_operands(const ls_program *g, const ls_binding *b, ls_bound *lis
 {
     int found = 0, n = 0;
     for (int i = 0; i < g->plan->n_steps; i++)
-        n += ls_slots(g->plan->graph->nodes[g->plan->steps[i].node]);
+        n += ls_operands(g->plan->graph->nodes[g->plan->steps[i].node]);
     for (int i = 0; i < n; i++) {
         const char *at = g->operands[i].data;
         if (at < b->own || at >= b->own + b->bytes)
@@ -23,7 +23,7 @@ static int find_operands(const ls_program *g, const ls_binding *b, ls_bound *lis
     return found;
 }
 
-/* Whether others know the memory's address too: other ranks read it, or an output is a view of it. */
+/* Whether other readers know the memory's address too: other ranks, or an output that is a view of it. */
 static bool has_other_readers(const ls_session *s, const ls_named *input)
 {
     for (int i = 0; i < s->n_names; i++)

@@ -1,5 +1,5 @@
-/* execute.c - runs a program: a loop over resolved calls, which allocates nothing; a slow version of it that
- * checks every number; and on an apart device one that replays recorded tasks, and one that times each. */
+/* execute.c - runs a program: a loop over resolved calls, which allocates nothing. Further versions of this
+ * loop check every number, replay recorded tasks (on an apart device), or time each task (there, too). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,8 +24,8 @@ void ls_watch_dead(char *at, size_t bytes)
 #endif
 }
 
-/* Makes memory usable again: because a value begins there, or because the mapping is returned to the system,
- * whose next user must not find it poisoned. */
+/* Makes memory usable again: a value begins there, or the mapping is returned to the system, whose next user
+ * must not find it poisoned. */
 void ls_watch_end(char *at, size_t bytes)
 {
 #ifdef LS_ASAN
@@ -109,7 +109,7 @@ static ls_status blame(const ls_program *g, int step, const ls_node *n, const ch
                    g->plan->n_steps, g->plan->graph->name, ls_site_after(site, n->file, n->line));
 }
 
-/* A value where the host can look at it: itself, or a copy of it in *room, which the caller frees. */
+/* A value that the host can read: the value itself, or a copy of it in *room, which the caller frees. */
 static ls_status bring(ls_session *s, const ls_tensor *t, ls_tensor *out, void **room)
 {
     *out = *t;
@@ -135,8 +135,8 @@ static ls_status look_at(ls_session *s, const ls_program *g, int step, const ls_
     return status;
 }
 
-/* Checks what a step reads from outside, and afterwards what it made. So the first number that is not finite
- * is found where it arises. */
+/* Checks the values that a step reads from outside, and afterwards the values that it made. So the first
+ * number that is not finite is found where it arises. */
 static ls_status execute_look(ls_session *s, const ls_program *g, int step, bool after)
 {
     const ls_node *n = g->plan->graph->nodes[g->plan->steps[step].node];
@@ -159,8 +159,8 @@ static ls_status execute_look(ls_session *s, const ls_program *g, int step, bool
     return LS_OK;
 }
 
-/* What `execute_look` says of step k, unless an earlier step was bad. The run goes on: other ranks wait for
- * what this one sends. */
+/* Records the result of `execute_look` for step k, unless an earlier step was bad. The run goes on, because
+ * other ranks wait for this rank's data. */
 static ls_status note(ls_session *s, const ls_program *g, int k, bool after, char message[LS_BAD_TEXT])
 {
     const ls_status status = s->bad_step >= 0 ? LS_OK : execute_look(s, g, k, after);
@@ -196,7 +196,7 @@ static inline void call(ls_session *s, ls_call *c)
         s->ops->run(s->queue, c->kernel, &c->args);
 }
 
-/* Says in messages which step a failed task is of. */
+/* Gives the call's task the number of its step, which messages name if the task fails. */
 static void call_named(ls_session *s, ls_program *g, int k)
 {
     const int64_t number = (g - s->programs) * (int64_t)LS_STEPS_MOST + k;
@@ -207,7 +207,7 @@ static void call_named(ls_session *s, ls_program *g, int k)
     s->ops->number(s->queue, -1);
 }
 
-/* On the host's memory each call is done when it returns. */
+/* In host memory each call is complete when it returns. */
 static ls_status run_direct(ls_session *s, ls_program *g)
 {
     const int n = g->plan->n_steps;
@@ -228,7 +228,7 @@ static ls_status run_direct(ls_session *s, ls_program *g)
     return LS_OK;
 }
 
-/* With a look at every number. */
+/* Runs the program and checks every number. */
 static ls_status run_checked(ls_session *s, ls_program *g, char message[LS_BAD_TEXT])
 {
     for (int k = 0; k < g->plan->n_steps; k++) {
@@ -277,8 +277,9 @@ static void put_all(ls_session *s, ls_program *g)
         ls_ranks_end(s, g);
 }
 
-/* Tasks are always the same, so they are put in one by one only once, if the device can keep them. It keeps
- * those of two queues, and transfers have a third. */
+/* The tasks of a program are the same in every run. A device that can record them gets them one by one only
+ * once. It records the tasks of two queues; transfers have a third queue, so programs with transfers are not
+ * recorded. */
 static ls_status run_queued(ls_session *s, ls_program *g)
 {
     if (!s->ops->capture || g->plan->n_transfers) {
@@ -295,7 +296,7 @@ static ls_status run_queued(ls_session *s, ls_program *g)
     return LS_OK;
 }
 
-/* One by one, with an event behind each. */
+/* Runs the calls one by one, with an event after each. */
 static ls_status run_timed(ls_session *s, ls_program *g)
 {
     const int n = g->plan->n_steps;

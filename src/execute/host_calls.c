@@ -1,5 +1,5 @@
-/* host_calls.c - kernels that callers ask the host to run beside an apart device (ls_session_call). They are
- * host tasks of the queue. A task has a pointer only, so the arguments are kept here until a wait. */
+/* host_calls.c - kernels that callers run on the host beside an apart device (ls_session_call). They are
+ * host tasks of the queue. A task has only a pointer, so the arguments are kept here until a wait. */
 #include <string.h>
 
 #include "internal.h"

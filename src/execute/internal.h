@@ -22,7 +22,7 @@
 /* A collective on an apart device: the window and `result` are host memory, operand and `to` the device's. */
 typedef struct ls_staged {
     char *operand, *window;
-    size_t operand_bytes; /* 0: it is in the window already */
+    size_t operand_bytes; /* 0: the operand is in the window already */
     char *to, *result;
     size_t result_bytes;
 } ls_staged;
@@ -30,11 +30,11 @@ typedef struct ls_staged {
 typedef struct ls_crossing ls_crossing; /* links.c: a collective over a link */
 typedef struct ls_links ls_links;
 
-/* A copy between host and device memory, on the queue for that. */
+/* A copy between host and device memory, on the queue for transfers. */
 typedef struct ls_move {
-    ls_event *ready,
-        *done;       /* of the compute queue: its operand is complete; of the other: so is its result */
-    ls_event *began; /* of the other queue: the copy begins; recorded while it is timed */
+    /* ready: the compute queue has completed the operand; done: the transfer queue has copied it */
+    ls_event *ready, *done;
+    ls_event *began; /* the transfer queue begins the copy; recorded while it is timed */
     char *to;
     const char *from;
     size_t bytes;
@@ -98,15 +98,15 @@ typedef struct ls_program {
     ls_session *session;
     ls_plan *plan;
     ls_call *calls;
-    ls_tensor *operands; /* of all calls, in order */
+    ls_tensor *operands; /* the operands of all calls, in order */
     /* Of the latest profiled run: ls_session_times, and ls_now() at its beginning. */
     double *times, began;
     ls_event **events;       /* [n_steps + 1], of profiled runs on an apart device; NULL: none yet */
     char **where;            /* [allocations]: their addresses */
-    ls_recording *recording; /* its tasks; NULL: not captured yet */
+    ls_recording *recording; /* the recorded tasks; NULL: not captured yet */
     bool known;              /* the device knows its kernels (execute.c) */
     int n_written;
-    ls_shared_range *written;    /* shared states that it changes */
+    ls_shared_range *written;    /* shared states that the program changes */
     ls_collective **collectives; /* [plan->collectives] */
     ls_staged *staged;           /* the same, on an apart device */
     ls_crossing *crossings;      /* [plan->collectives], over links; NULL: there are none */
@@ -159,8 +159,8 @@ struct ls_session {
     ls_queue *moving; /* of transfers; NULL: no program has any */
     ls_links *links;  /* NULL: collectives do not go over links */
     int64_t waits;
-    ls_host_call *calls, *called; /* those that may be used; those since the last wait */
-    bool call_lost;               /* for want of memory, since the last wait */
+    ls_host_call *calls, *called; /* free calls; calls since the last wait */
+    bool call_lost;               /* a call was dropped since the last wait, because memory ran out */
     int n_programs;
     ls_program *programs;
     int n_spares;
@@ -177,7 +177,7 @@ struct ls_session {
     ls_numbers numbers;
     struct ls_ranks *ranks; /* NULL: one rank */
     bool profile;
-    int bad_step;       /* of the latest run: the first with a number that is not finite; -1: none */
+    int bad_step;       /* the first step of the latest run with a number that is not finite; -1: none */
     pthread_t prefault; /* a thread that takes page faults ahead (memory.c) */
     bool prefaulting;
     _Atomic bool closing, touched; /* touched: the thread has finished */
@@ -196,21 +196,21 @@ char *ls_session_region(const ls_session *s, int region); /* memory.c: where a r
 
 /* A task's number in the queue is program * LS_STEPS_MOST + step. */
 enum { LS_STEPS_MOST = 1 << 24 };
-enum { LS_BAD_TEXT = 1024 }; /* room for what is said of a bad number or task */
+enum { LS_BAD_TEXT = 1024 }; /* room for the message about a bad number or task */
 
 char *ls_place_address(const ls_place *p); /* places.c */
 /* host_calls.c: puts a kernel of the host into the queue. LS_E_MEMORY: since the wait before, one could not
  * be put there. */
 void ls_host_call_put(ls_session *s, const ls_kernel *k, const ls_kernel_args *a);
 ls_status ls_host_calls_wait(ls_session *s);
-/* numbers.c: makes the blocks, when memory is laid out. put and fetch say whether they took the value; what
- * they leave is copied by itself. */
+/* numbers.c: makes the blocks, after memory is laid out. put and fetch return whether they handled the
+ * value; other values are copied by themselves. */
 ls_status ls_numbers_create(ls_session *s, int runs);
 void ls_numbers_destroy(ls_session *s);
 bool ls_numbers_put(ls_session *s, const ls_place *p, const void *from);
 bool ls_numbers_fetch(ls_session *s, const ls_place *p, void *to);
 void ls_numbers_run(ls_session *s);                      /* before a run */
-void ls_numbers_touch(ls_session *s, const ls_place *p); /* it is changed between two runs */
+void ls_numbers_touch(ls_session *s, const ls_place *p); /* the value is changed between two runs */
 void ls_numbers_wait(ls_session *s, bool done);          /* after a wait */
 
 /* The part of a session that concerns its group (ranks.c). */
@@ -222,7 +222,7 @@ typedef struct ls_ranks {
      * there when a collective starts, states when they were changed. */
     ls_window *window;
     size_t shared_bytes; /* bytes of the shared names */
-    size_t host_bytes;   /* of those without a mirror, behind the symmetric arena */
+    size_t host_bytes;   /* bytes of shared names without a mirror, after the symmetric arena */
     bool reached;        /* the device reaches the window (ls_queue_ops.reach) */
     int n_axes;
     /* Groups that the plans name, in order of appearance. */
@@ -250,7 +250,8 @@ static inline int ls_ranks_axis(const ls_ranks *r, const char *name)
     return -1;
 }
 void ls_ranks_doing(ls_ranks *r, const char *what);
-/* transfers.c: makes those of a program, when addresses are known; puts a half of one into the queues. */
+/* transfers.c: makes the transfers of a program, when addresses are known; puts a half of one into the
+ * queues. */
 ls_status ls_transfers_prepare(ls_session *s, ls_program *g);
 void ls_transfers_destroy(ls_session *s);
 void ls_transfer_half(ls_session *s, const ls_call *c);
@@ -269,11 +270,12 @@ void ls_links_wait(ls_session *s, bool begins);
 ls_status ls_links_status(const ls_session *s); /* the group's failure, if links were severed for it */
 /* Puts a half of a collective into the queue. */
 void ls_ranks_half(ls_session *s, ls_call *c);
-/* Puts the fence before a program, and what it says behind its end, into the queue. */
+/* Puts the fence before a program into the queue; and the notice after its end. */
 void ls_ranks_begin(ls_session *s, ls_program *g);
 void ls_ranks_end(ls_session *s, ls_program *g);
-/* Where the group spans hosts, its messages must have one order on all ranks: those that tasks of the queue
- * send come before those that the host sends afterwards. So the host waits for an apart device's queue. */
+/* If the group spans hosts, its messages must have the same order on all ranks: messages that tasks of the
+ * queue send come before those that the host sends afterwards. So the host waits for an apart device's
+ * queue. */
 ls_status ls_ranks_settle(ls_session *s);
 
 /* execute.c: marks arena memory as dead, and memory that is returned to the system as usable. */

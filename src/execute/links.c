@@ -213,7 +213,7 @@ static void links_copy(ls_session *s, void *to, const void *from, size_t bytes)
         s->ops->copy(s->links->queue, to, from, bytes);
 }
 
-/* From one type to another; a copy if they are equal. */
+/* Converts from one type to another; a copy if the types are equal. */
 static void convert(ls_session *s, void *to, ls_dtype as, const void *from, ls_dtype is, int64_t count)
 {
     const ls_combination c = {
@@ -225,7 +225,7 @@ static void convert(ls_session *s, void *to, ls_dtype as, const void *from, ls_d
         s->links->ops->combine(s->links->queue, &c);
 }
 
-/* Adds the pieces that came. */
+/* Adds the pieces that have arrived. */
 static void combine(ls_session *s, const ls_crossing *x, void *out, int64_t count)
 {
     const ls_plan_collective *c = x->collective;
@@ -254,7 +254,7 @@ static void links_gather(ls_session *s, const ls_crossing *x)
         convert(s, x->result, c->to, all, x->how.travels, c->count * c->n);
 }
 
-/* Each member gets its piece of all operands. */
+/* Sends each member its piece of this rank's operand, and receives this rank's piece of all operands. */
 static void exchange(ls_session *s, const ls_crossing *x, int64_t count)
 {
     char *sent = x->how.sends ? x->scratch + x->how.at_sent : x->operand;
@@ -278,7 +278,8 @@ static void reduce_whole(ls_session *s, const ls_crossing *x)
     combine(s, x, x->result, c->count);
 }
 
-/* (The result may be the operand: that has been sent when the pieces of others have come.) */
+/* (The result may lie in the operand's memory: the operand has been sent when the pieces of others have
+ * arrived.) */
 static void reduce_pieces(ls_session *s, const ls_crossing *x)
 {
     const ls_plan_collective *c = x->collective;

@@ -1,6 +1,6 @@
-/* memory.c - where the values of a session lie. On a device that works in the host's memory one mapping has
- * states, IO and arena (in dev builds with unreadable pages around each). On others it is one room of the
- * device, which also has a mirror of the window. */
+/* memory.c - lays out the memory of a session. On a device that works in the host's memory one mapping has
+ * states, IO and arena (in dev builds with unreadable pages around each). On other devices it is one room of
+ * device memory, which also has a mirror of the window. */
 #include <pthread.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -11,7 +11,7 @@
 #include "base/sys.h"
 #include "internal.h"
 
-/* Gradients in the arena have their place there from the planner. */
+/* The planner has given gradients in the arena their place there. */
 static ls_status place_gradients(ls_session *s, const ls_plan *p, bool check)
 {
     for (int i = 0; i < p->n_allocs; i++) {
@@ -57,7 +57,7 @@ static void *prefault_memory(void *context)
     return NULL;
 }
 
-/* Whether it is a number of IN or OUT (numbers.c). */
+/* Whether the value is a number of the blocks IN or OUT (numbers.c). */
 static bool is_number(const ls_named *e)
 {
     return e->memory == LS_MEM_IO && !e->shared && !e->host && e->owner < 0 && e->bytes <= LS_NUMBER_BYTES &&
@@ -75,7 +75,7 @@ static void place_name(ls_session *s, ls_named *e)
     *bytes += ls_align_up(e->bytes);
 }
 
-/* IN and OUT come first in IO memory. */
+/* The blocks IN and OUT come first in IO memory. */
 static void place_names(ls_session *s)
 {
     ls_numbers *x = &s->numbers;
@@ -108,7 +108,7 @@ ls_status ls_memory_lay_out(ls_session *s, int n_plans, ls_plan *const *plans)
     return s->ranks ? ls_ranks_map(s, &plans[0]->device) : LS_OK;
 }
 
-/* What the host has beside an apart device. */
+/* Memory of the host beside an apart device. */
 static ls_status map_host(ls_session *s, const ls_device *d)
 {
     static const int ORDER[] = { LS_REGION_HOST, LS_REGION_HOST_ARENA, LS_REGION_HOST_SPARE };
@@ -129,7 +129,8 @@ static ls_status map_host(ls_session *s, const ls_device *d)
     return LS_OK;
 }
 
-/* A room of the device, with a mirror of the window. Sources are zero in fresh memory, as the host's is. */
+/* Memory of an apart device, with a mirror of the window. Sources are zero in fresh memory, as in fresh host
+ * memory. */
 static ls_status map_apart(ls_session *s, const ls_device *d)
 {
     static const int ORDER[] = { LS_MEM_STATE, LS_MEM_IO,        LS_REGION_SPARE,

@@ -88,7 +88,7 @@ static void add_mapped(ls_session *s, const ls_plan *p, const ls_alloc **owners)
     }
 }
 
-/* What any program does with a named value: it is its input, its output, shared with other ranks, or in host
+/* Marks how the programs use each named value: as an input, as an output, shared with other ranks, in host
  * memory. */
 static void mark(ls_session *s, const ls_plan *p)
 {
@@ -163,12 +163,12 @@ ls_status ls_names_create(ls_session *s, int n_plans, ls_plan *const *plans)
         for (int k = 0; k < plans[i]->graph->n_nodes; k++)
             most += ls_is_source(plans[i]->graph->nodes[k]);
     }
-    uint32_t slots = 16;
-    while (slots < 2 * (uint32_t)most)
-        slots *= 2;
+    uint32_t size = 16;
+    while (size < 2 * (uint32_t)most)
+        size *= 2;
     s->names = LS_ARENA_ARRAY(&s->arena, ls_named, most);
-    s->table = LS_ARENA_ARRAY(&s->arena, int, slots);
-    s->table_mask = slots - 1;
+    s->table = LS_ARENA_ARRAY(&s->arena, int, size);
+    s->table_mask = size - 1;
     const ls_alloc **owners = LS_ARENA_ARRAY(&s->arena, const ls_alloc *, most);
     LS_TRY(ls_arena_status(&s->arena));
     for (int i = 0; i < n_plans; i++)

@@ -1,8 +1,9 @@
 /* numbers.c - small inputs and outputs on a device whose memory is its own. A step has a dozen of them (the
- * divisors of its losses, the learning rate, losses, the norm), and a copy costs the same for 4 bytes and for
- * 4000. So they lie in two blocks, IN and OUT. What is put goes to a copy of IN on the host, which is sent
- * before the next run; the first fetch after a run brings all of OUT. Each run has blocks of its own, because
- * the copies are still under way when the next run is prepared; a wait makes all of them free again. */
+ * divisors of its losses, the learning rate, losses, the norm), and a copy costs the same for 4 bytes and
+ * for 4000. So they lie in two blocks, IN and OUT. A put writes to a copy of IN on the host, which is sent
+ * before the next run; the first fetch after a run brings all of OUT. Each run has blocks of its own,
+ * because the copies are still under way when the next run is prepared; a wait makes all blocks free
+ * again. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,7 +34,7 @@ ls_status ls_numbers_create(ls_session *s, int runs)
     LS_TRY(s->ops->pinned((void **)&x->pinned, &s->programs[0].plan->device, x->bytes));
     x->in = x->pinned;
     x->out = x->pinned + n * x->in_bytes;
-    s->ops->fill(s->queue, s->region[LS_MEM_IO], 0, x->in_bytes); /* as `now` is */
+    s->ops->fill(s->queue, s->region[LS_MEM_IO], 0, x->in_bytes); /* zeros, as `now` has */
     return LS_OK;
 }
 
@@ -52,13 +53,13 @@ bool ls_numbers_put(ls_session *s, const ls_place *p, const void *from)
     if (!inside(p, 0, x->in_bytes))
         return false;
     memcpy(x->now + p->offset, from, ls_type_bytes(&p->type));
-    if (x->n_in == x->runs) /* no block is left to send it in */
+    if (x->n_in == x->runs) /* no free block is left */
         return false;
     x->dirty = true;
     return true;
 }
 
-/* Sends what was put. */
+/* Sends the IN block if a put has changed it. */
 static void send(ls_session *s)
 {
     ls_numbers *x = &s->numbers;
@@ -109,5 +110,6 @@ void ls_numbers_wait(ls_session *s, bool done)
         memcpy(x->fetched[i].to, x->fetched[i].from, x->fetched[i].bytes);
     x->n_fetched = x->n_in = x->n_out = 0;
     x->out_is_there = false;
-    x->dirty = x->dirty || (!done && x->in_bytes); /* what was sent may not have arrived */
+    /* after a failure the block that was sent may not have arrived */
+    x->dirty = x->dirty || (!done && x->in_bytes);
 }

@@ -1,11 +1,11 @@
-/* places.c - the values that callers may name: where they lie, and copying them in and out. */
+/* places.c - places of the values that callers may name, and copies into and out of them. */
 #include <string.h>
 
 #include "base/check.h"
 #include "graph/identity.h"
 #include "internal.h"
 
-/* The index in `names` of the value with this name, whatever it is; -1: none. */
+/* The index in `names` of the value with this name, of any identity; -1: none. */
 static int places_by_name(const ls_session *s, const char *name)
 {
     int k = ls_session_lookup(s, (ls_identity){ .what = LS_IS_NAMED }, name);

@@ -1,9 +1,9 @@
-/* ranks.c - the part of a session that concerns its group: axes, windows, collectives with fixed addresses,
- * and the fence between programs.
+/* ranks.c - the part of a session for its group: axes, windows, collectives with fixed addresses, and the
+ * fence between programs.
  *
  * The fence protects memory that other ranks read without asking: slices of states, mapped units, and
  * gradients between two programs. A program begins when every rank has finished its previous program. Inside
- * a program the planner's lifetimes protect it (comm/comm.h). */
+ * a program the planner's lifetimes protect this memory (comm/comm.h). */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -81,8 +81,8 @@ static const char *label(ls_session *s, const ls_plan *p, const ls_plan_collecti
                            *c->unit ? c->unit : "a number", c->group, p->graph->name);
 }
 
-/* Operand and result on their way between the device and the window. A result that is made in place is in the
- * window, too; others have staging memory. */
+/* Copies of operand and result between the device and the window. A result that is made in place is in the
+ * window, too; other results have staging memory. */
 static void stage(ls_session *s, const ls_program *g, int k, ls_collective_desc *d, char *operand, char *to)
 {
     const ls_plan_collective *c = &g->plan->collectives[k];
@@ -248,7 +248,7 @@ static ls_status arrive(void *context)
     return LS_OK;
 }
 
-/* Gives the other ranks what they read without asking. */
+/* Copies a shared state into the window, where other ranks read it without asking. */
 static void publish(ls_session *s, size_t offset, size_t bytes)
 {
     s->ops->copy(s->queue, s->ranks->window->mine + offset, s->region[LS_REGION_SHARED] + offset, bytes);

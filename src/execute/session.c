@@ -1,5 +1,5 @@
-/* session.c - making and ending a session. The addresses of all calls of its programs are computed here,
- * once: names.c has listed the named values, memory.c has laid them out. */
+/* session.c - makes and ends a session. The addresses of all calls of its programs are computed here, once:
+ * names.c has listed the named values, memory.c has laid them out. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,7 +63,7 @@ static ls_status resolve(ls_session *s, ls_program *g)
     }
     int n_operands = 0;
     for (int i = 0; i < p->n_steps; i++)
-        n_operands += ls_slots(p->graph->nodes[p->steps[i].node]);
+        n_operands += ls_operands(p->graph->nodes[p->steps[i].node]);
     g->calls = LS_ARENA_ARRAY(&s->arena, ls_call, p->n_steps);
     g->operands = LS_ARENA_ARRAY(&s->arena, ls_tensor, n_operands);
     g->times = LS_ARENA_ARRAY(&s->arena, double, 2 * (p->n_steps + p->n_transfers + p->n_collectives));
@@ -72,9 +72,9 @@ static ls_status resolve(ls_session *s, ls_program *g)
     for (int i = 0; i < p->n_steps; i++) {
         const ls_step *step = &p->steps[i];
         const ls_node *n = p->graph->nodes[step->node];
-        ls_tensor *in = next, *out = next + ls_slots_in(n);
-        for (int j = 0; j < ls_slots(n); j++)
-            *next++ = operand(g, ls_slot_value(n, j));
+        ls_tensor *in = next, *out = next + ls_operands_in(n);
+        for (int j = 0; j < ls_operands(n); j++)
+            *next++ = operand(g, ls_operand_value(n, j));
         g->calls[i] = (ls_call){ .kernel = step->kernel,
                                  .session = s,
                                  .part = step->part,
@@ -127,7 +127,7 @@ static ls_status session_fill(ls_session *s, int n_plans, ls_plan *const *plans,
             return ls_fail(LS_E_INTERNAL, "session: program \"%s\" was planned for %s beside one for %s",
                            plans[i]->graph->name, plans[i]->device.ops->name, plans[0]->device.ops->name);
     LS_TRY(s->ops->open(&s->queue, &plans[0]->device));
-    s->ops->number(s->queue, -1); /* a task is of no program, unless it says so */
+    s->ops->number(s->queue, -1); /* tasks do not belong to a program until a program numbers them */
     LS_TRY(ls_ranks_create(s, n_plans, plans, o->group, o->parallel));
     LS_TRY(ls_links_create(s, n_plans, plans));
     LS_TRY(list_spares(s, o));

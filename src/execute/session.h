@@ -25,8 +25,8 @@ ls_status ls_session_create(ls_session **out, int n_plans, ls_plan *const *plans
 void ls_session_destroy(ls_session **s);
 
 /* State that other ranks read may be written from outside only between these two calls. enter returns when
- * every rank has finished its latest program or writing; leave says that this rank has. Runs call them
- * themselves. With one rank they only test a branch. All ranks must make the same calls. */
+ * every rank has finished its latest program or writing; leave reports that this rank has. Runs make both
+ * calls themselves. With one rank the calls do nothing. All ranks must make the same calls. */
 ls_status ls_session_enter(ls_session *s, const char *what);
 ls_status ls_session_leave(ls_session *s);
 /* What this rank is doing ("step 12"), for messages of other ranks. */
@@ -34,8 +34,8 @@ void ls_session_label(ls_session *s, const char *text);
 /* Bytes received by collectives since the session was made, and seconds waited; zeros with one rank. */
 ls_ledger ls_session_ledger(const ls_session *s);
 
-/* A place: where a value lies in a session's memory. It has no address, since that memory need not be the
- * host's: bytes come and go by ls_session_read and ls_session_write. It is valid as long as the session.
+/* A place: where a value lies in a session's memory. It has no address, because that memory may be a
+ * device's: ls_session_read and ls_session_write copy bytes. A place is valid as long as the session.
  * session NULL: there is no such value. */
 typedef struct ls_place {
     ls_session *session;
@@ -57,11 +57,11 @@ ls_place ls_session_spare(ls_session *s, int i);
  * `first` on. */
 ls_place ls_place_part(const ls_place *p, int64_t first, const ls_type *type);
 
-/* Bytes come and go by the session's queue, in the order of the calls, also of ls_session_run. fetch and put
- * copy a value between a place and contiguous host memory of `bytes` bytes, the size of the place's type;
- * another size is LS_E_INTERNAL. The place may have any strides. The host memory must stay until
- * ls_session_wait, and has what was fetched only then. What other ranks read is written between
- * ls_session_enter and ls_session_leave. They allocate nothing. Local. */
+/* Copies go through the session's queue, in the order of the calls, together with the runs of
+ * ls_session_run. fetch and put copy a value between a place and contiguous host memory of `bytes` bytes,
+ * the size of the place's type; another size is LS_E_INTERNAL. The place may have any strides. The host
+ * memory must stay until ls_session_wait; fetched bytes are there only after it. Values that other ranks
+ * read are written between ls_session_enter and ls_session_leave. These calls allocate nothing. Local. */
 ls_status ls_session_fetch(const ls_place *p, void *to, size_t bytes);
 ls_status ls_session_put(const ls_place *p, const void *from, size_t bytes);
 void ls_session_clear(const ls_place *p); /* puts zeros */
@@ -69,12 +69,12 @@ void ls_session_clear(const ls_place *p); /* puts zeros */
  * through it piece by piece. */
 void ls_session_copy(const ls_place *to, const ls_place *from);
 void ls_session_exchange(const ls_place *a, const ls_place *b, const ls_place *scratch);
-/* Runs a kernel of the session's device, or of the host's if the output is in host memory beside a device
- * that is apart, that has one output and no workspace. */
+/* Runs a kernel that has one output and no workspace, on the session's device; or on the host, if the output
+ * is in host memory beside a device that is apart. */
 enum { LS_CALL_INPUTS = 2 };
 void ls_session_call(const ls_kernel *k, int n_in, const ls_place *const *in, const ls_place *out,
                      const void *attrs);
-/* Waits until all of this, and all runs, are done: the only call that may block for long. It returns the
+/* Waits until all copies and all runs are complete: the only call that may block for long. It returns the
  * first failure, which names program, step and op. Local. */
 ls_status ls_session_wait(ls_session *s);
 /* How often this session waited for its device. */

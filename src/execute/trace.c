@@ -161,7 +161,8 @@ static void all_under_way(ls_json *j, const ls_profile_run *r, double base, int6
     }
 }
 
-/* Types and sizes of what an operation reads or makes, under the names that traces of PyTorch have. */
+/* Types and sizes of the values that an operation reads or makes, under the names that PyTorch's traces
+ * use. */
 static void shapes(ls_json *j, const ls_graph *g, const char *dims, const char *types, int n,
                    const ls_value *v)
 {
@@ -254,7 +255,7 @@ static double end_of(const ls_profile_run *r)
     return r->began + (n ? r->times[n - 1] + r->times[2 * n - 1] : 0);
 }
 
-/* A marker over the runs of each step, called as PyTorch's traces call it: tools look for that name. */
+/* A marker over the runs of each step, with the name of PyTorch's traces, for which tools look. */
 static void step_events(ls_json *j, const ls_profile *p, double base)
 {
     for (const ls_profile_run *r = p->first, *last; r; r = last->next) {

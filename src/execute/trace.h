@@ -14,7 +14,7 @@ void ls_profile_destroy(ls_profile **p);
 
 /* Copies the times of the latest run of plan i. It allocates, so call it between steps. */
 void ls_profile_add(ls_profile *p, const ls_session *s, int i);
-/* The runs that are added from now on are of this optimizer step, which traces and pages mark. */
+/* Runs that are added after this call belong to this optimizer step, which traces and pages mark. */
 void ls_profile_step(ls_profile *p, int64_t step);
 
 /* The runs, in the order in which they were added. */
@@ -43,6 +43,6 @@ typedef struct ls_step_times {
     int runs;        /* 0: none was recorded */
 } ls_step_times;
 ls_status ls_profile_times(ls_step_times *out, ls_arena *a, const ls_profile *p, const ls_plan *plan);
-/* The same for n plans from a file that ls_trace_write made. LS_E_USAGE if it is of other plans, LS_E_FORMAT
- * if it is no such file. */
+/* The same for n plans from a file that ls_trace_write made. LS_E_USAGE: the file is of other plans.
+ * LS_E_FORMAT: it is not a trace of ls_trace_write. */
 ls_status ls_trace_times(ls_step_times *out, ls_arena *a, const char *path, int n, ls_plan *const *plans);

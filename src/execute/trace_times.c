@@ -57,14 +57,14 @@ static bool is_program(const json_t *event, const ls_plan *p)
            !strcmp(trace_times_text_of(event, "name"), p->graph->name);
 }
 
-/* Of an operation or of a half of a collective: its step; else -1. */
+/* The step of the event of an operation or of a half of a collective; -1: another event. */
 static int64_t trace_times_step_of(const json_t *event)
 {
     const json_t *step = json_object_get(json_object_get(event, "args"), "step");
     return json_is_integer(step) ? json_integer_value(step) : -1;
 }
 
-/* The event of step k has the op and the shapes of the plan's. */
+/* Checks that the event of step k has the op and the shapes of the plan. */
 static ls_status check_step(const json_t *event, const ls_plan *p, int64_t k, const char *path)
 {
     const json_t *args = json_object_get(event, "args");

@@ -1,5 +1,5 @@
-/* transfers.c - copies between host memory and that of an apart device, which run beside the kernels: they
- * have a queue of their own. What the two queues do is ordered by two events for each transfer. */
+/* transfers.c - copies between host memory and the memory of an apart device. They run beside the kernels,
+ * in a queue of their own. Two events for each transfer put the tasks of the two queues in order. */
 #include "base/sys.h"
 #include "internal.h"
 

@@ -1,7 +1,8 @@
-/* wait.c - waiting for a session's queue, and saying what failed in it. */
+/* wait.c - waits for a session's queue, and reports which task failed. */
 #include "internal.h"
 
-/* Says which step of which program failed, unless a collective failed by itself: it says so. */
+/* Adds to a failure which step of which program failed. A collective that failed by itself has said so
+ * already. */
 static ls_status blame_task(const ls_session *s, ls_status status, int64_t number)
 {
     const ls_program *g = number < 0 ? NULL : &s->programs[number / LS_STEPS_MOST];

@@ -25,10 +25,10 @@ const ls_placed *ls_placed_copy(ls_arena *arena, const ls_placed *p)
 
 const ls_placed *ls_placed_gradient(ls_arena *arena, const ls_placed *p)
 {
-    static const ls_place_kind OF[] = { [LS_INVARIANT] = LS_INVARIANT,
-                                        [LS_REPLICATE] = LS_PARTIAL,
-                                        [LS_SHARD] = LS_SHARD,
-                                        [LS_PARTIAL] = LS_REPLICATE };
+    static const ls_placement_kind OF[] = { [LS_INVARIANT] = LS_INVARIANT,
+                                            [LS_REPLICATE] = LS_PARTIAL,
+                                            [LS_SHARD] = LS_SHARD,
+                                            [LS_PARTIAL] = LS_REPLICATE };
     if (!p)
         return NULL;
     ls_placed g = { p->axis, p->p, ls_placed_gradient(arena, p->next) };

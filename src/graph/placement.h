@@ -1,16 +1,16 @@
 /* placement.h - how a value lies over the ranks of one mesh axis. passes/redistribute.h says what that means
  * for its gradient, and which ops lead from one placement to another.
  *
- * passes/place.c gives the values of a graph their placements. After that they only serve explanation: a
+ * passes/propagate.c gives the values of a graph their placements. After that they only serve explanation: a
  * later pass may lose them, and values that it makes have none. */
 #pragma once
 #include "base/arena.h"
 #include "base/str.h"
 
-typedef enum ls_place_kind { LS_INVARIANT, LS_REPLICATE, LS_SHARD, LS_PARTIAL } ls_place_kind;
+typedef enum ls_placement_kind { LS_INVARIANT, LS_REPLICATE, LS_SHARD, LS_PARTIAL } ls_placement_kind;
 
 typedef struct ls_placement {
-    ls_place_kind kind;
+    ls_placement_kind kind;
     int dim; /* LS_SHARD: the first dimension that is split */
     /* How many dimensions, from `dim` on, are split as if they were one. More than 1 only with dim 0; on a
      * rank they are one dimension. */

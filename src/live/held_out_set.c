@@ -15,10 +15,10 @@ typedef struct held_set {
     ls_live *q;
     int64_t own;   /* samples of this rank that it reads itself */
     int64_t moved; /* where its further ones begin among those that move */
-    int64_t any;   /* a slot of `pool` with a sample, for padding */
-    int64_t slots; /* of each rank in `pool` */
+    int64_t any;   /* an index of `pool` with a sample, for padding */
+    int64_t each;  /* samples of each rank in `pool` */
     int64_t *more; /* [ranks]: samples above its part */
-    char **pool;   /* [n_fields]: [ranks][slots] samples */
+    char **pool;   /* [n_fields]: [ranks][each] samples */
     ls_field *fields;
 } held_set;
 
@@ -28,13 +28,13 @@ static int64_t part(const held_set *h, int rank)
     return h->set.n / ranks + (rank < h->set.n % ranks);
 }
 
-/* The slot of number k of all samples that move. */
-static int64_t slot_of(const held_set *h, int64_t k)
+/* The index in `pool` of number k of all samples that move. */
+static int64_t pool_index(const held_set *h, int64_t k)
 {
     int r = 0;
     for (; k >= h->more[r]; r++)
         k -= h->more[r];
-    return r * h->slots + k;
+    return r * h->each + k;
 }
 
 static ls_status read_held(const ls_dataset *set, int64_t i, void *const *to)
@@ -43,12 +43,12 @@ static ls_status read_held(const ls_dataset *set, int64_t i, void *const *to)
     const ls_live *q = h->q;
     const int64_t at = i / q->ranks;
     const bool mine = i % q->ranks == q->rank; /* else it only pads a batch */
-    const int64_t slot = !mine ? h->any : at < h->own ? -1 : slot_of(h, h->moved + at - h->own);
+    const int64_t index = !mine ? h->any : at < h->own ? -1 : pool_index(h, h->moved + at - h->own);
     for (int k = 0; k < q->n_fields; k++) {
         const size_t bytes = q->fields[k].bytes;
         if (to[k])
             memcpy(to[k],
-                   slot < 0 ? q->fields[k].held + (size_t)at * bytes : h->pool[k] + (size_t)slot * bytes,
+                   index < 0 ? q->fields[k].held + (size_t)at * bytes : h->pool[k] + (size_t)index * bytes,
                    bytes);
     }
     return LS_OK;
@@ -58,12 +58,12 @@ static ls_status read_held(const ls_dataset *set, int64_t i, void *const *to)
 static void divide(held_set *h, const int64_t *held)
 {
     int64_t lacking = 0;
-    h->slots = 1; /* for the sample to pad with */
+    h->each = 1; /* for the sample to pad with */
     h->any = -1;
     for (int r = 0; r < h->q->ranks; r++) {
         const int64_t own = part(h, r);
         h->more[r] = held[r] > own ? held[r] - own : 0;
-        h->slots = h->more[r] > h->slots ? h->more[r] : h->slots;
+        h->each = h->more[r] > h->each ? h->more[r] : h->each;
         if (r == h->q->rank) {
             h->own = held[r] < own ? held[r] : own;
             h->moved = lacking;
@@ -72,14 +72,14 @@ static void divide(held_set *h, const int64_t *held)
     }
     for (int r = h->q->ranks - 1; r >= 0; r--)
         if (held[r])
-            h->any = r * h->slots;
+            h->any = r * h->each;
 }
 
 /* Each rank gives the samples above its part; a rank without any of these gives its first. Collective. */
 static ls_status held_gather(held_set *h, int k)
 {
     const ls_live *q = h->q;
-    const size_t bytes = q->fields[k].bytes, each = (size_t)h->slots * bytes;
+    const size_t bytes = q->fields[k].bytes, each = (size_t)h->each * bytes;
     const int64_t from = h->more[q->rank] ? h->own : 0, n = h->more[q->rank] ? h->more[q->rank] : q->held > 0;
     char *mine = ls_sys_calloc(1, each);
     h->pool[k] = ls_sys_calloc((size_t)q->ranks, each);

@@ -22,7 +22,7 @@ int ls_rule_loop(ls_rule *r)
 {
     if (r->n == LS_RULE_LOOPS)
         return -1; /* no room for another loop: the dimension cannot be split */
-    r->loop[r->n] = (ls_loop){ .number = -1 };
+    r->loop[r->n] = (ls_op_loop){ .number = -1 };
     return r->n++;
 }
 

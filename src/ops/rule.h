@@ -5,7 +5,7 @@
  *
  * Splitting a loop over the ranks of an axis makes operands and results that have the loop Shard, operands
  * without it Replicate, and results without it Partial. So no op lists the ways in which it can be split.
- * passes/place.c, passes/slices.c and the tests read the rule.
+ * passes/propagate.c, passes/slices.c and the tests read the rule.
  *
  *     r..       any number of dimensions, each with a loop of its own. Row-wise: all of them together may
  *               also be split as one dimension.
@@ -23,17 +23,17 @@
 
 enum { LS_RULE_LOOPS = 32, LS_RULE_IN = 8 };
 
-typedef struct ls_loop {
+typedef struct ls_op_loop {
     char letter;
     int number; /* which of the dimensions of `r..`; -1: the letter names one dimension */
     bool fixed; /* is never split */
     bool join;  /* is only split by `expand` */
     bool rows;  /* one of the row-wise loops */
-} ls_loop;
+} ls_op_loop;
 
 typedef struct ls_rule {
     int n;
-    ls_loop loop[LS_RULE_LOOPS];
+    ls_op_loop loop[LS_RULE_LOOPS];
     /* the loop of each dimension; -1: none */
     int8_t in[LS_RULE_IN][LS_MAX_DIMS], out[LS_MAX_OUT][LS_MAX_DIMS];
     /* bit d: dimension d of this operand is only split in multiples of head_dim */

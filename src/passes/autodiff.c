@@ -9,8 +9,8 @@
 #include "base/check.h"
 #include "ops/rules.h"
 
-/* The gradients that have reached a value so far, as a list. They are added when the value's producer is
- * reached. */
+/* The contributions to a value's gradient so far, as a list. They are added when the pass reaches the node
+ * that makes the value. */
 typedef struct contribution {
     ls_value value;
     struct contribution *next;
@@ -24,7 +24,7 @@ typedef struct tape {
     ls_arena arena;
 } tape;
 
-/* Gives the gradient the placements that belong to those of v (only for explanation). */
+/* Gives `grad` the placements of a gradient of v. They only serve explanation. */
 static void lies_as_gradient_of(tape *t, ls_value grad, ls_value v)
 {
     if (grad.id > 0 && !ls_val_of(t->g, grad)->placed)

@@ -96,8 +96,8 @@ static bool takes_addend(const fusion *f, const ls_node *add, int k)
            (ends_with_addend(p->op) && p->n_in == p->op->max_in - 1);
 }
 
-/* Whether another output of p (dgain, dbias) is read before node `at`. Then p cannot be computed as late as
- * there. */
+/* Whether another output of p (dgain, dbias) is read before node `at`. If so, p must be computed earlier
+ * than `at`. */
 static bool read_before(const fusion *f, const ls_node *p, int at)
 {
     for (int i = p->id + 1; i < at && p->n_out > 1; i++)
@@ -111,8 +111,8 @@ static bool read_before(const fusion *f, const ls_node *p, int at)
  * activation). */
 static void fuse_join(fusion *f, const ls_node *p, const ls_node *n, ls_value other)
 {
-    /* (`other` may itself be emitted later than its node stands: a layer_norm_grad that waits for its
-     * addend) */
+    /* (the node of `other` may be emitted later than it stands in the graph: a layer_norm_grad that waits
+     * for its addend) */
     const ls_node *q = producer(f, other);
     if (!q || (q->id < p->id && f->into[q->id] < p->id)) {
         f->epilogue[p->id] = n->id;

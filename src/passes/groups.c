@@ -1,6 +1,6 @@
-/* groups.c - which group of the optimizer each parameter is in: the first that names it. Parameters of
+/* groups.c - finds the optimizer's group of each parameter: the first group that names it. Parameters of
  * different groups lie in different units (layout.c), so an update has one rule and one set of settings for
- * the whole of its unit. */
+ * its whole unit. */
 #include <stdio.h>
 #include <string.h>
 
@@ -26,7 +26,7 @@ static int groups_take(ls_units *u, const ls_node *const *params, const char *wo
     return named;
 }
 
-/* Whether a table is looked up in the parameter: its rows are not outputs of a layer. */
+/* Whether the parameter is a table (of an embedding): its rows are not outputs of a layer. */
 static bool is_table(const ls_graph *g, const ls_node *param)
 {
     for (int i = 0; i < g->n_nodes; i++)

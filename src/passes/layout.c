@@ -1,5 +1,6 @@
-/* layout.c - which unit a parameter belongs to, and where it lies in the unit's flat buffer. Both follow from
- * the model and the options alone, so that all ranks, and `plan` on another machine, agree. */
+/* layout.c - decides which unit each parameter belongs to, and where it lies in the unit's flat buffer. Both
+ * follow from the model and the options alone, so all ranks, and `plan` on another machine, decide the
+ * same. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -44,7 +45,7 @@ ls_sharding ls_sharding_of(const ls_parallel *p)
 
 static int64_t up(int64_t n, int64_t step) { return (n + step - 1) / step * step; }
 
-/* ---- policies: which scope makes a parameter's unit; NULL is the root */
+/* ---- policies: the scope whose unit a parameter belongs to; NULL: the root unit */
 
 typedef struct policy {
     const ls_graph *g;
@@ -116,9 +117,9 @@ static ls_status layout_choose(policy *p, ls_arena *arena)
     for (int used; sscanf(words, "%511s%n", word, &used) == 1; words += used)
         if (!has_effect(p, word))
             return ls_fail_field(LS_E_USAGE, "units",
-                                 "%s: the model has no block with parameters that matches (lockstep "
-                                 "inspect RECIPE shows its modules and classes; "
-                                 "`none` makes one unit of everything)",
+                                 "%s: no module with parameters of the model matches (lockstep inspect "
+                                 "RECIPE shows its modules and classes; `none` makes the whole model one "
+                                 "FSDP module)",
                                  word);
     return LS_OK;
 }

@@ -27,7 +27,7 @@ ls_box ls_packed_whole(const ls_type *whole, int dim, int64_t parts)
     return ls_box_of(&t);
 }
 
-/* All of a parameter. */
+/* The box of the whole parameter. */
 static ls_box box_of(const ls_slot *s)
 {
     int d = 0;

@@ -1,5 +1,5 @@
-/* match.c - the modules and parameters that words of options name: of units, recompute, modules,
- * freeze, groups. */
+/* match.c - finds the modules and parameters that words of an option name (units, recompute, modules,
+ * freeze, groups). */
 #include "passes.h"
 
 #include <fnmatch.h>

@@ -1,12 +1,12 @@
-/* mixing.c - which values of a model depend on other samples of their micro-batch. Padding repeats a sample,
- * so a loss over such values would change with it, and the model is refused.
+/* mixing.c - finds the values of a model that depend on other samples of their micro-batch. Padding repeats
+ * a sample, so a loss over such values would change with the padding. Such a model is refused.
  *
- * Of every value the walk knows one of three things: it has nothing to do with the samples; it has numbers of
- * each sample by itself, in one dimension, where those of a sample lie `each` apart (a reshape to
- * [batch * tokens, ..] leaves them in dimension 0 with each = tokens); or it mixes samples. The loops of an
- * op's rule (ops/rule.h) lead from operands to results: a loop over samples that the op sums, that it
- * computes as a whole (a softmax), or that is not the same loop in all operands (a product of each sample
- * with each) mixes them. */
+ * For every value the pass knows one of three cases. The value does not depend on the samples. Or it has
+ * numbers of each sample by itself, in one dimension, where the numbers of successive samples are `each`
+ * elements apart (a reshape to [batch * tokens, ..] leaves them in dimension 0 with each = tokens). Or it
+ * mixes samples. The loops of an op's rule (ops/rule.h) lead from operands to results. A loop over samples
+ * mixes them if the op sums it, computes it as a whole (a softmax), or has it as different loops in
+ * different operands (a product of each sample with each). */
 #include <stdlib.h>
 
 #include "base/field.h"
@@ -21,13 +21,13 @@
 typedef struct spread {
     enum { APART_FROM_SAMPLES, BY_SAMPLE, MIXED } kind;
     int dim;      /* BY_SAMPLE */
-    int64_t each; /* the same: elements of the dimension between a sample and the next one */
-    int node;     /* MIXED: the first node that does */
+    int64_t each; /* BY_SAMPLE: elements of the dimension from a sample to the next one */
+    int node;     /* MIXED: the first node that mixes samples */
 } spread;
 
 static spread mixed(const ls_node *n) { return (spread){ .kind = MIXED, .node = n->id }; }
 
-/* The elements behind each one of dimension d. */
+/* The stride of dimension d in a contiguous tensor: the number of elements after it. */
 static int64_t behind(const ls_type *t, int d)
 {
     int64_t n = 1;
@@ -36,7 +36,8 @@ static int64_t behind(const ls_type *t, int d)
     return n;
 }
 
-/* In memory samples stay where they are: a dimension of the result has them, or they are split in two. */
+/* A reshape does not move samples in memory. So one dimension of the result has the samples, or the reshape
+ * splits a sample in two and the result mixes them. */
 static spread through_reshape(const ls_node *n, const spread *s, const ls_type *a, const ls_type *b,
                               int64_t batch)
 {
@@ -49,7 +50,8 @@ static spread through_reshape(const ls_node *n, const spread *s, const ls_type *
     return mixed(n);
 }
 
-/* What the operands say of the results: *loop has the samples, `each` apart; -1: none has. */
+/* Derives the results' case from the operands. *loop: the loop over the samples, which are `each` apart in
+ * it; -1: there is none. */
 static spread of_operands(const ls_node *n, const spread *of, const ls_rule *r, int *loop)
 {
     spread s = { .kind = APART_FROM_SAMPLES };
@@ -173,7 +175,7 @@ ls_status ls_objective_check_padding(const ls_graph *g, int64_t batch)
                 "the loss \"%s\" is one number of a whole micro-batch (ls_loss_scalar), which "
                 "padding would change; leave an incomplete batch out (drop_last: true)",
                 g->declared[i].name);
-    /* a sum over one sample is none, but ranks may share their statistics */
+    /* a sum over one sample mixes nothing, but ranks may share the statistics of a batch norm */
     for (int i = 0; i < g->n_nodes && batch == 1; i++)
         if (g->nodes[i]->op == &ls_op_batch_norm)
             return mixing_refuse(g, i, "its statistics", "");

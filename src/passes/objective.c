@@ -1,6 +1,6 @@
 /* objective.c - losses and metrics as operations. The library divides, not the model: the divisor of a step
- * is known when all ranks have said what they have, and a sum of 16-bit gradients must not be divided late.
- */
+ * is known only after all ranks have exchanged their counts, and 16-bit gradients must not be divided after
+ * they are summed. */
 #define LS_NO_CALL_SITES /* nodes made here keep the model's line */
 #include "objective.h"
 
@@ -79,7 +79,7 @@ static void objective_check(ls_graph *g, const ls_declared *d, int64_t batch, ls
     t->field_each = ls_type_count(f) / batch;
 }
 
-/* The field as weights of the rows, of their shape. */
+/* The field, reshaped to weights of the rows. */
 static ls_value weights(ls_graph *g, const ls_term *t, const ls_type *rows, int64_t batch)
 {
     if (!t->field[0])
@@ -92,7 +92,7 @@ static ls_value weights(ls_graph *g, const ls_term *t, const ls_type *rows, int6
     return ls_reshape_dims(g, w, rows->ndim, rows->dims);
 }
 
-/* How many samples of the micro-batch are not padding; one input for all losses. */
+/* The number of samples of the micro-batch that are not padding: one input for all losses. */
 static ls_value real_samples(ls_graph *g)
 {
     for (int i = 0; i < g->n_nodes; i++)

@@ -25,27 +25,29 @@ typedef struct ls_objective {
 } ls_objective;
 void ls_objective_release(ls_objective *o);
 
-/* Appends to the model's graph what its declarations mean for `batch` samples, and makes it outputs.
- * Training: LS_IS_LOSS 0, what is minimised; with several losses also each by itself, from 1 on. Each is
- * divided by an input LS_IS_DIVISOR of its number, and the rows of samples from LS_IS_REAL on are not added.
- * Else: LS_IS_ROWS of each term, and LS_IS_TARGETS where it has any. Errors name the model's line:
- * LS_E_SHAPE, LS_E_ARG without a loss. */
+/* Appends the operations of the model's declarations, for `batch` samples, to the model's graph, and makes
+ * their results outputs. Training: output LS_IS_LOSS 0 is minimised; with several losses LS_IS_LOSS 1, 2, ..
+ * are the single ones. Each loss is divided by the input LS_IS_DIVISOR of the same number. Rows of samples
+ * from number LS_IS_REAL on are padding and are not added. Evaluation: LS_IS_ROWS of each term, and
+ * LS_IS_TARGETS where the term has targets. Errors name the model's line: LS_E_SHAPE, LS_E_ARG without a
+ * loss. */
 ls_status ls_objective_lower(ls_objective *out, ls_graph *g, int64_t batch, bool training);
 
-/* mixing.c: LS_E_USAGE, with the model's line, if a loss or a metric of the model depends on other samples of
- * the micro-batch: padding would change it. A loss of ls_loss_scalar is such a loss for the first function.
- * The second leaves it out: evaluations do not count it for incomplete micro-batches. Local. */
+/* mixing.c: LS_E_USAGE, with the model's line, if a loss or a metric depends on other samples of the
+ * micro-batch, so that padding would change it. ls_objective_check_padding also refuses every loss of
+ * ls_loss_scalar. ls_objective_check_mixing accepts these: evaluations do not count them for incomplete
+ * micro-batches. Local. */
 ls_status ls_objective_check_padding(const ls_graph *g, int64_t batch);
 ls_status ls_objective_check_mixing(const ls_graph *g, int64_t batch);
 
-/* Whether an evaluation's program outputs rows of the term, and targets beside them. */
+/* Whether an evaluation's program outputs rows of the term. The second function: and targets. */
 static inline bool ls_term_has_rows(const ls_term *t) { return t->kind != LS_AUC_BOUND; }
 static inline bool ls_term_has_targets(const ls_term *t)
 {
     return t->kind == LS_F1 || t->kind == LS_R2 || t->kind == LS_AUC;
 }
-/* Whether a higher value is better, 1, or a lower one, -1; 0: the model does not say. */
+/* 1: a higher value is better; -1: a lower one is better; 0: the model does not say. */
 int ls_term_direction(const ls_term *t);
 
-/* How many numbers a run of `micro` leaves as LS_IS_LOSS. */
+/* How many LS_IS_LOSS outputs a run of `micro` has. */
 static inline int ls_objective_losses(const ls_objective *o) { return o->n_losses > 1 ? 1 + o->n_losses : 1; }

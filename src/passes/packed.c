@@ -1,13 +1,13 @@
-/* packed.c - parameters that hold several side by side, as queries, keys and values in one weight [3 n, k]:
- * what reads the product slices it into its parts. An axis shards each part by itself, so that a rank has a
- * block of the queries, one of the keys and one of the values; its slices are the same parts of its block.
- * The slices of the graph say which parts there are. */
+/* packed.c - packed parameters: several weights in one, such as queries, keys and values in one weight [3 n,
+ * k]. The readers of the product slice it into its parts. An axis shards each part by itself, so that a rank
+ * has a block of the queries, one of the keys and one of the values, and its slices are the same parts of
+ * its block. The parts are found from the slices in the graph. */
 #include <stdio.h>
 
 #include "base/check.h"
 #include "base/field.h"
 #include "ops/rules.h"
-#include "place_own.h"
+#include "propagate_own.h"
 
 static int64_t greatest_divisor(int64_t a, int64_t b)
 {
@@ -19,7 +19,7 @@ static int64_t greatest_divisor(int64_t a, int64_t b)
     return a;
 }
 
-/* Counts the borders of what slices of `v` along `dim` take. */
+/* The greatest size that divides `size` and the starts and sizes of all slices of `v` along `dim`. */
 static int64_t divide(const ls_graph *g, ls_value v, int dim, int64_t size)
 {
     for (int i = 0; i < g->n_nodes; i++) {
@@ -54,42 +54,43 @@ int64_t ls_packed_parts(const ls_graph *g, ls_value param, int dim)
     return size > 0 ? t->dims[dim] / size : 1;
 }
 
-const ls_box *ls_packed_box(ls_walk *w, const ls_node *param, const ls_seed *seed)
+const ls_box *ls_packed_box(ls_propagation *pr, const ls_node *param, const ls_seed *seed)
 {
-    ls_box *box = LS_ARENA_NEW(&w->r.to->arena, ls_box);
+    ls_box *box = LS_ARENA_NEW(&pr->r.to->arena, ls_box);
     if (!box)
         return NULL; /* the graph says so */
-    *box = ls_packed_whole(ls_walk_whole(w, param->out[0]), seed->dim, seed->parts);
-    LS_CHECK(ls_box_split(box, seed->dim + 1, w->axis.ranks, w->axis.position),
-             "the block cannot be split over the ranks");
+    *box = ls_packed_whole(ls_prop_whole(pr, param->out[0]), seed->dim, seed->parts);
+    LS_CHECK(ls_box_split(box, seed->dim + 1, pr->axis.ranks, pr->axis.position),
+             "the ranks do not divide the block");
     return box;
 }
 
-ls_status ls_walk_slice(bool *done, ls_walk *w, const ls_node *n)
+ls_status ls_prop_slice(bool *done, ls_propagation *pr, const ls_node *n)
 {
     const ls_slice_attrs *a = n->attrs;
-    if (n->op != &ls_op_slice || w->at[n->in[0].id].p.dim != a->dim || w->at[n->in[0].id].soft)
+    if (n->op != &ls_op_slice || pr->at[n->in[0].id].p.dim != a->dim || pr->at[n->in[0].id].soft)
         return LS_OK;
-    const ls_spot *at = &w->at[n->in[0].id];
-    const int64_t parts = ls_walk_parts(w, n->in[0]), part = ls_walk_whole(w, n->in[0])->dims[a->dim] / parts;
+    const ls_spot *at = &pr->at[n->in[0].id];
+    const int64_t parts = ls_prop_parts(pr, n->in[0]),
+                  part = ls_prop_whole(pr, n->in[0])->dims[a->dim] / parts;
     char text[400];
     if (parts == 1 || a->start % part || a->count % part) {
         snprintf(text, sizeof text,
                  "takes elements %lld to %lld of a dimension of which each rank has a block (%s)",
                  (long long)a->start, (long long)(a->start + a->count), at->cause);
-        return ls_walk_refuse(w, n, text);
+        return ls_prop_refuse(pr, n, text);
     }
-    w->r.map[n->out[0].id] = ls_slice(w->r.to, ls_rewrite_value(&w->r, n->in[0]), (int)a->dim,
-                                      a->start / w->axis.ranks, a->count / w->axis.ranks);
-    w->at[n->out[0].id] = (ls_spot){ .p = at->p, .cause = at->cause, .parts = a->count / part };
+    pr->r.map[n->out[0].id] = ls_slice(pr->r.to, ls_rewrite_value(&pr->r, n->in[0]), (int)a->dim,
+                                       a->start / pr->axis.ranks, a->count / pr->axis.ranks);
+    pr->at[n->out[0].id] = (ls_spot){ .p = at->p, .cause = at->cause, .parts = a->count / part };
     *done = true;
     return LS_OK;
 }
 
-ls_status ls_walk_check_parts(const ls_walk *w, const ls_walk_step *s)
+ls_status ls_prop_check_parts(const ls_propagation *pr, const ls_node_split *s)
 {
     const ls_node *n = s->n;
-    const int64_t parts = ls_walk_parts(w, n->in[s->by]);
+    const int64_t parts = ls_prop_parts(pr, n->in[s->by]);
     char text[600];
     bool fits = true;
     for (int k = 0; k < n->n_in; k++) {
@@ -97,20 +98,20 @@ ls_status ls_walk_check_parts(const ls_walk *w, const ls_walk_step *s)
                   dim = ls_present(n->in[k]) ? ls_rule_in_dim(&s->rule, &s->types.infer, k, s->loop) : -1;
         if (dim < 0)
             continue;
-        const bool same = ls_walk_split(w, n->in[k]) && ls_walk_parts(w, n->in[k]) == parts,
+        const bool same = ls_prop_split(pr, n->in[k]) && ls_prop_parts(pr, n->in[k]) == parts,
                    whole_parts = !(s->rule.heads[o] >> dim & 1) && s->rule.at != k;
-        fits = fits && (parts == 1 ? !ls_walk_split(w, n->in[k]) || same : same && whole_parts);
+        fits = fits && (parts == 1 ? !ls_prop_split(pr, n->in[k]) || same : same && whole_parts);
     }
-    /* a reshape says of a dimension only where it begins */
+    /* the rule of a reshape only says where a dimension begins */
     if (parts > 1 && n->op == &ls_op_reshape)
         fits = fits && s->types.infer.out[0].dims[ls_rule_out_dim(&s->rule, &s->types.infer, 0, s->loop)] ==
-                           s->types.in[0].dims[w->at[n->in[0].id].p.dim];
+                           s->types.in[0].dims[pr->at[n->in[0].id].p.dim];
     if (fits && !(parts > 1 && s->rule.loop[s->loop].join))
         return LS_OK;
     snprintf(text, sizeof text,
              "meets %lld packed parts of which each rank has blocks (%s), and takes only one at a time or "
              "the same "
              "parts of all its operands: slice them apart before it, in parts of equal size",
-             (long long)(parts > 1 ? parts : 2), w->at[n->in[s->by].id].cause);
-    return ls_walk_refuse(w, n, text);
+             (long long)(parts > 1 ? parts : 2), pr->at[n->in[s->by].id].cause);
+    return ls_prop_refuse(pr, n, text);
 }

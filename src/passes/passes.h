@@ -2,7 +2,7 @@
  * the error is returned. No pass knows a model. A pass changes results only if its comment says so. Their
  * order in a training step (step/compile.c):
  *
- *     slices_up, narrow -> place -> units (ranks, precision) -> sync_batch_norm -> ls_backward
+ *     slices_up, narrow -> propagate -> units (ranks, precision) -> sync_batch_norm -> ls_backward
  *     -> recompute, reshard -> cse, dce -> fuse -> dce */
 #pragma once
 #include "base/box.h"
@@ -24,10 +24,10 @@ ls_status ls_pass_slices_up(ls_graph **g);
  * differentiation. */
 ls_status ls_pass_narrow(ls_graph **g);
 
-/* Gives all f32 values the type `to`: f64 (device ref), or the type in which a model is evaluated. */
+/* Changes all f32 values to the type `to`: f64 (device ref), or the type in which a model is evaluated. */
 ls_status ls_pass_to_float(ls_graph **g, ls_dtype to);
-/* The same with the types of a precision, for a model that is evaluated without units: its weights are in the
- * types that they are computed in. */
+/* The same with the types of a precision, for a model that is evaluated without units: each weight has the
+ * type in which it is used. */
 ls_status ls_pass_precision(ls_graph **g, const ls_precision *p);
 
 /* The options of ls_parallel resolved for one rank: which ranks share the slices of a unit's buffer, and
@@ -42,18 +42,18 @@ typedef struct ls_sharding {
 } ls_sharding;
 ls_sharding ls_sharding_of(const ls_parallel *p);
 
-/* Tensor parallelism. The words of `tensor` name layers whose parameters are split over the axis of role
- * tensor: by outputs (colwise) or by inputs (rowwise). Everything else follows from the rules of the ops
- * (ops/rule.h). The input of a colwise layer is Replicate. Its output is Shard in the last dimension and must
- * reach a rowwise layer, whose results are summed. A vocabulary is split in the same way: the rows of an
- * embedding's table, or the columns of the logits, from which the loss is computed. With `sequence`, values
- * between these layers are split by tokens. If the axis has one rank, nothing changes. LS_E_USAGE: a size is
- * not divisible, a split value reaches an op that cannot take it, or (also on one rank) a word names no
- * layer. Before ls_pass_units. */
-ls_status ls_pass_place(ls_graph **g, const ls_parallel *p);
-/* The same for programs that leave split values to each other: outputs[k] receives how output k lies (with
- * one rank it is not written). */
-ls_status ls_pass_place_open(ls_graph **g, const ls_parallel *p, ls_placement *outputs);
+/* Sharding propagation, for tensor parallelism. The words of `tensor` name layers whose parameters are split
+ * over the axis of role tensor: by outputs (colwise) or by inputs (rowwise). The placements of all other
+ * values follow from the rules of the ops (ops/rule.h). The input of a colwise layer is Replicate. Its output
+ * is Shard in the last dimension and must reach a rowwise layer, whose results are summed. A vocabulary is
+ * split in the same way: the rows of an embedding's table, or the columns of the logits, from which the loss
+ * is computed. With `sequence`, values between these layers are split by tokens. If the axis has one rank,
+ * nothing changes. LS_E_USAGE: a size is not divisible, a sharded value reaches an op that cannot take it, or
+ * (also on one rank) a word names no layer. Before ls_pass_units. */
+ls_status ls_pass_propagate(ls_graph **g, const ls_parallel *p);
+/* The same for programs that leave sharded values to each other: outputs[k] receives the placement of output
+ * k (with one rank it is not written). */
+ls_status ls_pass_propagate_open(ls_graph **g, const ls_parallel *p, ls_placement *outputs);
 
 /* A parameter in its unit's flat buffer. */
 typedef struct ls_slot {
@@ -66,16 +66,16 @@ typedef struct ls_slot {
     ls_init init;
     bool frozen; /* not trained */
     int group;   /* its group of the optimizer, counted from 1; 0: none */
-    bool matrix; /* ls_trained.matrices, and it is one of them */
+    bool matrix; /* a matrix of a linear layer, where ls_trained.matrices is set */
     int unit;
     /* First element in the unit's buffer; a parameter begins at a multiple of 64 bytes. */
     int64_t offset;
 } ls_slot;
 
-/* A unit: parameters whose gradients are reduced together, and that are gathered together if they are
- * sharded. They are one flat state, of which a rank stores slice number `position` of `shards` equal slices
- * that begin at multiples of 64 bytes. Frozen parameters have units of their own, without gradients and
- * moments. */
+/* A unit: the parameters of an FSDP module (PyTorch: a module that fully_shard is applied to), which are
+ * gathered together, or under ddp a bucket. The gradients of a unit are reduced together. Its parameters are
+ * one flat state, of which a rank stores slice number `position` of `shards` equal slices that begin at
+ * multiples of 64 bytes. Frozen parameters have units of their own, without gradients and moments. */
 typedef struct ls_unit {
     /* Its name, for people: "unit root", "unit encoder.layers.encoder_layer_3", "unit bucket 0". Names of
      * frozen units end in " frozen". Programs identify a unit by its number (graph/identity.h). */
@@ -105,7 +105,7 @@ typedef struct ls_units {
     ls_policies policies;
     ls_dtype dtype; /* type of the trained parameters' states: f32 or f64 (frozen ones may be bf16 too) */
     int64_t elements, slice; /* sums over all units */
-    int64_t parameters;      /* elements of the model, of which this rank may have a part */
+    int64_t parameters;      /* elements of the whole model; this rank may store only a part of them */
     int n, trained;
     ls_unit *units; /* trained units, then frozen ones; each in order of first use */
     int n_slots;
@@ -136,7 +136,7 @@ bool ls_units_everywhere(const ls_units *u);
 /* The number of a block among `*of` equal blocks of the whole, in row-major order. */
 int64_t ls_box_number(const ls_box *box, int64_t *of);
 
-/* What an optimizer knows of single parameters: members of ls_trainer_opts. */
+/* Settings for single parameters, from ls_trainer_opts. */
 typedef struct ls_trained {
     const char *freeze; /* NULL: none */
     int n_groups;
@@ -155,7 +155,7 @@ ls_status ls_units_lay_out(ls_units *u, const ls_graph *g, const ls_parallel *p,
  * ones have none. */
 ls_status ls_units_group(ls_units *u, const ls_graph *g, const ls_node *const *params,
                          const ls_trained *what);
-/* Matches a dotted path. As `*` does not match `/` in paths of files, it does not match a dot here. */
+/* Matches a dotted path. `*` does not match a dot, as it does not match `/` in a path of files. */
 bool ls_path_matches(const char *glob, const char *path);
 /* Whether one of the words class:NAME and pattern:GLOB names the module of this scope; the root has no
  * module. */
@@ -170,13 +170,13 @@ bool ls_words_freeze(const char *freeze, const char *name); /* a word of `freeze
  * that the policies ask for (precision.h), as FSDP's MixedPrecisionPolicy does. */
 ls_status ls_pass_units(ls_graph **g, const ls_precision *precision, const ls_parallel *p,
                         const ls_trained *what, ls_units *units);
-/* The cast of logits to `output` for other readers. `output` must not be wider than the readers' type. */
+/* Casts logits to `output` for their readers. `output` must not be wider than the type of the logits. */
 ls_value ls_pass_output(ls_graph *g, ls_value logits, ls_dtype output);
 
 /* sync_batch_norm: batch norm uses statistics of all micro-batches that the data ranks compute at the same
  * time. After ls_pass_units, before differentiation; `units` is updated to the new graph. LS_E_USAGE if the
- * model has no batch norm. With or without sync_batch_norm, LS_E_SHAPE with the model's line if a channel has
- * one value in all. */
+ * model has no batch norm. LS_E_SHAPE, also without sync_batch_norm, with the model's line, if a channel has
+ * only one value in all. */
 ls_status ls_pass_sync_batch_norm(ls_graph **g, const ls_parallel *p, ls_units *units);
 
 /* reshard_after_forward: values of a gathered unit that the backward pass reads are gathered again before

@@ -1,4 +1,4 @@
-/* placed_node.c - a node's types, for rules (placed_node.h). */
+/* placed_node.c - the types of a node, for the rules of ops (placed_node.h). */
 #include "placed_node.h"
 
 #include "base/field.h"

@@ -1,4 +1,5 @@
-/* precision.c - policies of modules: reading them, finding whose they are, and the casts that follow. */
+/* precision.c - policies of modules: reads them, finds the modules that they belong to, and adds the
+ * casts. */
 #define LS_NO_CALL_SITES /* nodes made here keep the model's line */
 #include "precision.h"
 
@@ -35,7 +36,7 @@ static bool read_member(ls_policy *p, const char *text)
     return p->cast_forward_inputs || !strcmp(value, "false");
 }
 
-/* `word` is changed: `which` of the policy is a part of it. */
+/* Changes `word`: `which` of the policy points into it. */
 static bool read_word(ls_policy *p, char *word, const ls_precision *model)
 {
     char *type = strchr(word, '='), *end;
@@ -61,7 +62,7 @@ static bool has_effect(const ls_policy *p, const ls_precision *model)
            (p->has_output && p->output != p->param) || p->cast_forward_inputs != model->cast_forward_inputs;
 }
 
-/* The policies of all words, behind that of the model. */
+/* The policies of all words, after that of the model. */
 static ls_status read_words(ls_policies *out, ls_arena *a, const ls_precision *p)
 {
     const char *text = p->modules ? p->modules : "";
@@ -115,7 +116,7 @@ bool ls_precision_has_f16(const ls_precision *p)
 
 /* ---- whose they are */
 
-/* Of several words that match a module the first counts. */
+/* If several words match a module, the first one counts. */
 static void find_policy(ls_policies *p, bool *found, const ls_scope *s)
 {
     for (int k = 1; k < p->n; k++) {
@@ -147,7 +148,7 @@ ls_status ls_policies_make(ls_policies *out, ls_arena *a, const ls_graph *g, con
     return LS_OK;
 }
 
-/* The innermost module with a policy; NULL: none, the model's counts. */
+/* The innermost module with a policy; NULL: there is none, and the model's policy counts. */
 static const ls_scope *module_of(const ls_policies *p, const ls_scope *s)
 {
     while (s && !p->of_scope[s->id])
@@ -163,7 +164,7 @@ const ls_policy *ls_policy_of(const ls_policies *p, const ls_scope *scope)
 
 /* ---- casts */
 
-/* A value of the new graph that stands for one of the old, cast. */
+/* A cast that was made: a value of the new graph in place of one of the old. */
 typedef struct ls_cast_made {
     ls_value from[LS_DTYPE_COUNT], to[LS_DTYPE_COUNT];
 } ls_cast_made;
@@ -181,7 +182,7 @@ static bool is_float(const ls_rewrite *r, ls_value v)
     return ls_present(v) && ls_dtype_is_float(ls_value_type(r->to, v).dtype);
 }
 
-/* `v` stands for `old`, which has an id. */
+/* Casts v, which stands for the value `old` of the old graph, unless this was done before. */
 static ls_value cast_once(ls_casts *c, ls_rewrite *r, ls_value old, ls_value v, ls_dtype to)
 {
     ls_cast_made *m = &c->made[old.id];
@@ -199,7 +200,8 @@ static bool is_within(const ls_scope *s, const ls_scope *module)
     return s != NULL;
 }
 
-/* What enters `module`, and the ones around it that it enters with it, from a value of scope `from`. */
+/* The casts of a value that enters `module` from scope `from`: those of the modules around it that it enters
+ * first, then that of `module`. */
 static ls_value precision_enter(ls_casts *c, ls_rewrite *r, ls_value old, ls_value v, const ls_scope *module,
                                 const ls_scope *from)
 {
@@ -211,7 +213,8 @@ static ls_value precision_enter(ls_casts *c, ls_rewrite *r, ls_value old, ls_val
     return policy->cast_forward_inputs ? cast_once(c, r, old, v, policy->param) : v;
 }
 
-/* An operand that an operation of another module made. Parameters and states are not inputs of modules. */
+/* Casts an operand that another module made: where it leaves that module, and where it enters this one.
+ * Parameters and states are not inputs of modules. */
 static ls_value cross(ls_casts *c, ls_rewrite *r, const ls_node *n, ls_value old, ls_value v)
 {
     const ls_policies *p = c->policies;
@@ -264,13 +267,13 @@ void ls_casts_operands(ls_casts *c, ls_rewrite *r, const ls_node *n, ls_value *i
         in[0] = ls_pass_output(r->to, in[0], c->policies->all[0].output);
         return;
     }
-    /* what is wide is never rounded to 16 bits; its parameters are those of the module */
+    /* an op of a wide scope is never rounded to 16 bits; only its parameters have the module's type */
     for (int k = 0; n->scope->wide && k < n->n_in; k++)
         if (is_float(r, in[k]) && ls_dtype_size(ls_value_type(r->to, in[k]).dtype) < 4)
             in[k] = cast_once(c, r, n->in[k], in[k], LS_F32);
     if (n->scope->wide)
         return;
-    /* scalars of the loss and running statistics are left alone */
+    /* scalars of the loss and running statistics are not cast */
     const int n_in = n->op == &ls_op_batch_norm_eval ? 3 : n->n_in;
     bool mixed = false;
     int first = -1;

@@ -95,7 +95,8 @@ static void find_leaving(state *t)
         t->leaves[g->outputs[i].value.id] = true;
 }
 
-/* Whether the backward pass reads all operands of the node, whatever becomes of its result. */
+/* Whether the backward pass reads all operands of the node anyway, also if it recomputes the node's
+ * result. */
 static bool keeps_operands(const ls_graph *g, const ls_node *n)
 {
     bool all = true;

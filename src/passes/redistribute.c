@@ -7,7 +7,7 @@
 
 #include "ops/rules.h"
 
-/* Reshapes v, so that its split dimensions become one. */
+/* The type `whole` with the split dimensions merged into one. */
 static ls_type merged(const ls_type *whole, ls_placement p)
 {
     ls_type t = *whole;
@@ -19,7 +19,7 @@ static ls_type merged(const ls_type *whole, ls_placement p)
     return t;
 }
 
-bool ls_placed_type(ls_type *out, const ls_type *whole, ls_placement p, const ls_place_axis *axis)
+bool ls_placed_type(ls_type *out, const ls_type *whole, ls_placement p, const ls_shard_axis *axis)
 {
     *out = *whole;
     if (p.kind != LS_SHARD)
@@ -62,7 +62,7 @@ static ls_type turned_type(const ls_type *t, int dim)
 }
 
 static ls_value redistribute_gather(ls_graph *g, ls_value v, const ls_type *whole, ls_placement from,
-                                    const ls_place_axis *axis, const char *unit, ls_dtype via)
+                                    const ls_shard_axis *axis, const char *unit, ls_dtype via)
 {
     const ls_gather_attrs a = {
         .group = axis->name, .unit = unit, .ranks = axis->ranks, .to = LS_TO_SAME, .via = via
@@ -73,7 +73,7 @@ static ls_value redistribute_gather(ls_graph *g, ls_value v, const ls_type *whol
 }
 
 static ls_value scatter(ls_graph *g, ls_value v, const ls_type *mine, ls_placement to,
-                        const ls_place_axis *axis, const char *unit, ls_dtype via)
+                        const ls_shard_axis *axis, const char *unit, ls_dtype via)
 {
     const ls_reduce_attrs a = {
         .group = axis->name, .unit = unit, .ranks = axis->ranks, .to = LS_TO_SAME, .via = via
@@ -85,14 +85,14 @@ static ls_value scatter(ls_graph *g, ls_value v, const ls_type *mine, ls_placeme
 }
 
 static ls_value shard(ls_graph *g, ls_value v, const ls_type *whole, const ls_type *mine, ls_placement to,
-                      const ls_place_axis *axis)
+                      const ls_shard_axis *axis)
 {
     const ls_type one = merged(whole, to);
     return ls_slice(g, reshaped(g, v, &one), to.dim, axis->position * mine->dims[to.dim], mine->dims[to.dim]);
 }
 
 static ls_value change(ls_graph *g, ls_value v, const ls_type *whole, ls_placement from, ls_placement to,
-                       const ls_place_axis *axis, const char *unit)
+                       const ls_shard_axis *axis, const char *unit)
 {
     char a[32], b[32], t[128];
     ls_type mine;
@@ -132,7 +132,7 @@ static ls_value change(ls_graph *g, ls_value v, const ls_type *whole, ls_placeme
     return (ls_value){ .id = -1 };
 }
 
-void ls_place_says(ls_graph *g, ls_value v, ls_placement p, const ls_place_axis *axis)
+void ls_note_placement(ls_graph *g, ls_value v, ls_placement p, const ls_shard_axis *axis)
 {
     if (v.id <= 0)
         return;
@@ -146,10 +146,10 @@ void ls_place_says(ls_graph *g, ls_value v, ls_placement p, const ls_place_axis 
 }
 
 ls_value ls_redistribute(ls_graph *g, ls_value v, const ls_type *whole, ls_placement from, ls_placement to,
-                         const ls_place_axis *axis, const char *unit)
+                         const ls_shard_axis *axis, const char *unit)
 {
-    ls_place_says(g, v, from, axis);
+    ls_note_placement(g, v, from, axis);
     v = change(g, v, whole, from, to, axis, unit);
-    ls_place_says(g, v, to, axis);
+    ls_note_placement(g, v, to, axis);
     return v;
 }

@@ -14,15 +14,15 @@
 #include "graph/graph.h"
 #include "graph/placement.h"
 
-/* One axis, as seen by one rank. */
-typedef struct ls_place_axis {
+/* One axis over which values are sharded, as one rank sees it. */
+typedef struct ls_shard_axis {
     const char *name;
     int ranks, position;
     int number; /* number of the axis in the mesh */
-} ls_place_axis;
+} ls_shard_axis;
 
 /* The type of a rank's part of a value of type `whole`. False: the ranks do not divide it. */
-bool ls_placed_type(ls_type *out, const ls_type *whole, ls_placement p, const ls_place_axis *axis);
+bool ls_placed_type(ls_type *out, const ls_type *whole, ls_placement p, const ls_shard_axis *axis);
 
 /* clang-format off */
 /*   from \ to   Invariant                    Replicate                    Shard(d)
@@ -35,6 +35,6 @@ bool ls_placed_type(ls_type *out, const ls_type *whole, ls_placement p, const ls
  * f32, of f64 in f64. A refusal is an error of the graph. */
 /* clang-format on */
 ls_value ls_redistribute(ls_graph *g, ls_value v, const ls_type *whole, ls_placement from, ls_placement to,
-                         const ls_place_axis *axis, const char *unit);
+                         const ls_shard_axis *axis, const char *unit);
 /* Records, for explanation, that v has this placement on the axis. A value that has one already keeps it. */
-void ls_place_says(ls_graph *g, ls_value v, ls_placement p, const ls_place_axis *axis);
+void ls_note_placement(ls_graph *g, ls_value v, ls_placement p, const ls_shard_axis *axis);

@@ -1,7 +1,7 @@
-/* reshard.c - reshard_after_forward: gathers a unit again for the backward pass. What the backward pass reads
- * of a gathered unit comes from a second gather before its first reader there. With a number N the forward
- * pass keeps this rank's 1/N slice of the gathered buffer, and the second gather is over blocks of N
- * neighbouring ranks, such as those of one machine (ZeRO++'s hpZ; FSDP2's reshard_after_forward=int). */
+/* reshard.c - reshard_after_forward: gathers a unit a second time, before its first reader in the backward
+ * pass, which then reads this second copy. With a number N the forward pass keeps this rank's 1/N slice of
+ * the gathered buffer, and the second gather is over blocks of N neighbouring ranks, such as those of one
+ * machine (ZeRO++'s hpZ; FSDP2's reshard_after_forward=int). */
 #define LS_NO_CALL_SITES
 #include <stdio.h>
 #include <string.h>
@@ -42,8 +42,8 @@ static bool dropped(const state *t, const ls_node *gather)
            !(a->is.what == LS_IS_UNIT && t->units->units[a->is.unit].root);
 }
 
-/* Only units keep a slice. Activations that an axis of the model gathers (passes/place.c) have this rank's
- * slice as operand. */
+/* Only units keep a slice. Activations that an axis of the model gathers (passes/propagate.c) have this
+ * rank's slice as operand. */
 static bool keeps_slice(const state *t, const ls_node *gather)
 {
     return t->n > 1 && ((const ls_gather_attrs *)gather->attrs)->is.what == LS_IS_UNIT;

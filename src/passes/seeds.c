@@ -1,13 +1,13 @@
-/* seeds.c - which parameters are split over an axis, and along which dimension: as the option `tensor` says,
- * or else the plan that stands beside the model. Such a plan may also split states and inputs, as the caches
- * of a text generator: `lastdim:NAME`, those whose names begin with NAME and a dot, by their last
- * dimension. */
+/* seeds.c - decides which parameters are split over an axis, and along which dimension: by the option
+ * `tensor`, or by the plan that the model declares. Such a plan may also split states and inputs, such as
+ * the caches of a text generator: `lastdim:NAME` splits those whose names begin with NAME and a dot by their
+ * last dimension. */
 #include <string.h>
 
 #include "base/field.h"
 #include "base/str.h"
 #include "ops/rules.h"
-#include "place.h"
+#include "propagate.h"
 #include "placed_node.h"
 
 enum { KIND = 8 }; /* length of "colwise:", "rowwise:" and "lastdim:" */
@@ -152,7 +152,7 @@ static ls_status dim_of(int *dim, const ls_graph *g, const ls_node *param, bool 
     return LS_OK;
 }
 
-static ls_status not_divided(const ls_node *n, int dim, int64_t parts, const ls_place_axis *axis)
+static ls_status not_divided(const ls_node *n, int dim, int64_t parts, const ls_shard_axis *axis)
 {
     const ls_source_attrs *a = n->attrs;
     return ls_fail_field(LS_E_USAGE, "mesh",
@@ -164,7 +164,7 @@ static ls_status not_divided(const ls_node *n, int dim, int64_t parts, const ls_
                          axis->ranks, axis->name);
 }
 
-static ls_status seed_source(ls_seed *out, const ls_node *n, const char *words, const ls_place_axis *axis)
+static ls_status seed_source(ls_seed *out, const ls_node *n, const char *words, const ls_shard_axis *axis)
 {
     const ls_source_attrs *a = n->attrs;
     const char *w = source_word(words, a->name);
@@ -177,7 +177,7 @@ static ls_status seed_source(ls_seed *out, const ls_node *n, const char *words, 
     return LS_OK;
 }
 
-ls_status ls_seeds(ls_seed *out, const ls_graph *g, const ls_parallel *p, const ls_place_axis *axis)
+ls_status ls_seeds(ls_seed *out, const ls_graph *g, const ls_parallel *p, const ls_shard_axis *axis)
 {
     const bool automatic = !strcmp(p->tensor, "auto");
     const char *words = !automatic ? p->tensor : g->tensor_plan ? g->tensor_plan : "";

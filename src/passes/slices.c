@@ -9,10 +9,10 @@
 #include "base/sys.h"
 #include "graph/rewrite.h"
 #include "ops/rules.h"
-#include "place.h"
+#include "propagate.h"
 #include "placed_node.h"
 
-/* What readers want of a value: nothing, a range of one dimension, or all of it. */
+/* The part of a value that its readers read: nothing, a range of one dimension, or all of it. */
 typedef enum kind { NOTHING, RANGE, ALL } kind;
 typedef struct demand {
     kind kind;
@@ -30,9 +30,9 @@ static void want(demand *d, demand more)
         *d = EVERYTHING;
 }
 
-/* What is wanted of operand k if only range d of output 0 is wanted; ALL if the op needs the whole operand.
- * The range is along a loop of the op's rule that the first operand has too: columns of a product are left to
- * ls_pass_narrow. */
+/* The part of operand k that the node needs if only range d of output 0 is read. ALL: the op needs the whole
+ * operand. The range is along a loop of the op's rule that the first operand has too; columns of a product
+ * are left to ls_pass_narrow. */
 static demand operand_demand(const ls_graph *g, const ls_node *n, int k, demand d)
 {
     ls_placed_node p;

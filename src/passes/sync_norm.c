@@ -44,8 +44,8 @@ static void synchronize(ls_rewrite *r, const ls_node *n, const ls_reduce_attrs *
     r->map[n->out[3].id] = ls_reshape_dims(g, ls_mul_const(g, variance, count / (count - 1)), 1, flat);
 }
 
-/* One value of a channel has no unbiased variance, which the running statistics need. As in torch, the values
- * of all ranks count where they are synchronized. */
+/* A channel with one value has no unbiased variance, which the running statistics need. As in torch, the
+ * values of all ranks count where they are synchronized. */
 static ls_status check_values(const ls_graph *g, double ranks)
 {
     for (int i = 0; i < g->n_nodes; i++) {

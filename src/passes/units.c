@@ -1,7 +1,7 @@
-/* units.c - replaces each parameter by a chain of ops on what this rank stores, which ends in a view of the
- * unit's flat buffer (docs/ranks.md). The gradient of the chain collects the gradients of a unit's parameters
- * in one flat buffer, and reduces it over the ranks. The types of this chain, and the casts behind it, are
- * those of the precision policies (precision.h). */
+/* units.c - replaces each parameter by a chain of ops. The chain begins with the local shards that this rank
+ * stores, and ends in a view of the unit's flat buffer (docs/ranks.md). The gradient of the chain collects
+ * the gradients of a unit's parameters in one flat buffer, and reduces it over the ranks. The types of this
+ * chain, and the casts after it, are those of the precision policies (precision.h). */
 #define LS_NO_CALL_SITES /* nodes made here keep the model's line */
 #include "graph/identity.h"
 #include "graph/rewrite.h"

@@ -132,8 +132,8 @@ static size_t live_peak(const ls_plan *p, ls_memory memory, size_t *live)
     return most;
 }
 
-/* Tries the orders until one is perfect. Returns the region's size; SIZE_MAX if a stop was requested before
- * one was complete. */
+/* Tries the orders until one is perfect. Returns the region's size, or SIZE_MAX if a stop was requested
+ * before any order was complete. */
 static size_t pack_region(ls_plan *p, ls_memory memory, ls_arena *scratch)
 {
     int n = 0;
@@ -194,7 +194,7 @@ const ls_timeline_point *ls_plan_timeline(ls_plan *p)
     ls_timeline_point *t = LS_ARENA_ARRAY(&p->arena, ls_timeline_point, p->n_steps + 1);
     if (!t)
         return NULL;
-    for (int i = 0; i < p->n_allocs; i++) /* what begins and ends at each step, as sums of differences */
+    for (int i = 0; i < p->n_allocs; i++) /* the bytes that begin and end at each step, as differences */
         /* (NODE memory belongs to the machine, not to this rank; PINNED memory is the host's) */
         if (p->n_steps && (ls_is_lasting(&p->allocs[i]) || ls_is_transient(&p->allocs[i]))) {
             const ls_alloc *a = &p->allocs[i];

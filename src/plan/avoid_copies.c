@@ -1,17 +1,17 @@
-/* avoid_copies.c - values that are computed where they are needed later, so that they are never copied. This
- * is decided before lowering, because it fixes the values' strides.
+/* avoid_copies.c - decides which values are computed where they are needed later, so that they are never
+ * copied. It runs before lowering, because the place of a value fixes its strides.
  *
- * A part of a `pack` is computed in its range of the pack's output if its kernel can write with the strides
- * that result, and if the value needs to be nowhere else: it is not a source, aliases nothing, is not a graph
- * output, and is in no other pack. Reshapes between the kernel and the pack do not matter. If that kernel may
- * overwrite an operand that nothing reads afterwards, the operand is computed there too: so both gradients of
- * a tied table use the same memory. Packs are visited last to first, so that an outer pack has its memory
- * before inner packs look for theirs.
+ * A part of a `pack` is computed in its range of the pack's output on two conditions. Its kernel can write
+ * with the strides that follow. And the value is needed nowhere else: it is not a source, aliases nothing,
+ * is not a graph output, and is in no other pack. Reshapes between the kernel and the pack do not matter. If
+ * that kernel may overwrite an operand that nothing reads afterwards, the operand is computed there too: so
+ * both gradients of a tied table use the same memory. Packs are visited last to first, so that an outer pack
+ * has its memory before inner packs look for theirs.
  *
- * An output with the identity of a source replaces the source's content. If nothing reads the old content
- * later, and its op either does not read it or may work in place, it is computed in the source's memory.
- * (Else lower.c ends the program with a copy.) If that op is a `pack`, the range of a part is free from the
- * last read of it on: so gradients take the place of the weights that they are gradients of. */
+ * An output with the identity of a source replaces the source's content. It is computed in the source's
+ * memory if nothing reads the old content later, and if its op does not read it or may work in place. (Else
+ * lower.c ends the program with a copy.) If that op is a `pack`, the range of a part is free after the last
+ * read of this range: so gradients take the place of the weights that they are gradients of. */
 #include "internal.h"
 #include "ops/rules.h"
 
@@ -32,7 +32,7 @@ static bool has_alias(const ls_graph *g, int v)
     return g->nodes[g->vals[v].node]->op->alias[g->vals[v].out] != 0;
 }
 
-/* The value that a kernel makes, below views that only change the shape; 0: none. */
+/* The result of a kernel of which v is a reshape, or v itself; 0: none. */
 static int behind_reshapes(const ls_graph *g, int v)
 {
     const int64_t count = ls_type_count(&g->vals[v].type);
@@ -44,7 +44,8 @@ static int behind_reshapes(const ls_graph *g, int v)
     return ls_is_source(g->nodes[g->vals[v].node]) ? 0 : v;
 }
 
-/* A read of memory that an output replaces: its position in `order`, and the bytes that it may reach. */
+/* A read of memory that an output replaces: its position in `order`, and the range of bytes that it may
+ * read. */
 typedef struct old_read {
     int source, when;
     int64_t begin, end;
@@ -55,7 +56,7 @@ typedef struct old_reads {
     old_read *list;
 } old_reads;
 
-/* The bytes of its root that a value shows, or more. */
+/* The range of bytes of its root that a view covers, or a larger one. */
 static void range_in_root(const ls_graph *g, int v, int64_t *begin, int64_t *end)
 {
     const ls_node *n = g->nodes[g->vals[v].node];
@@ -101,7 +102,8 @@ static ls_status list_old_reads(ls_planner *p, old_reads *r)
     return LS_OK;
 }
 
-/* Whether v may be computed in bytes [begin, end) of `out`. If that is in a source: they were read before. */
+/* Whether v may be computed in bytes [begin, end) of `out`. If `out` lies in a source, the old content of
+ * these bytes must have been read before. */
 static bool is_free(const ls_planner *p, const old_reads *r, int out, int v, int64_t begin, int64_t end)
 {
     const int when = p->when[p->old->vals[v].node];
@@ -171,7 +173,7 @@ static void compute_in_pack(ls_planner *p, const ls_node *pack, const int *last_
     }
 }
 
-int ls_born_in_place(const ls_planner *p, const ls_node *pack, int j)
+int ls_computed_in_place(const ls_planner *p, const ls_node *pack, int j)
 {
     const int v = behind_reshapes(p->old, pack->in[j].id);
     return v && p->computed_in[v].inside == pack->out[0].id && p->computed_in[v].part == j ? v : 0;

@@ -1,6 +1,6 @@
-/* calibrate.c - the general speeds of this machine: how much it computes and moves per second, measured with
- * the device's own kernels in about half a second. What is measured on a GPU is as large as its data sheet
- * asks for, so that it takes about a millisecond. */
+/* calibrate.c - measures the general speeds of this machine: how much it computes and moves per second with
+ * the device's own kernels. It takes about half a second. On a GPU the measured calls are so large that each
+ * takes about a millisecond, by the figures of its data sheet. */
 #include <stdlib.h>
 
 #include "base/affinity.h"
@@ -17,10 +17,11 @@ typedef struct bench {
     ls_stopwatch watch;
     void *room;
     size_t bytes;
-    void *to, *from; /* of a copy of `bytes`, if there is no kernel */
+    void *to, *from; /* a copy of `bytes` bytes, where there is no kernel */
 } bench;
 
-/* Seconds of one call, or copy: the fastest of all that fit into `budget` seconds, at least two. */
+/* Seconds of one call or copy: the fastest of all that fit into `budget` seconds; at least two are
+ * measured. */
 static ls_status fastest(double *best, bench *b, double budget)
 {
     ls_stopwatch *w = &b->watch;
@@ -129,7 +130,7 @@ static ls_status add_seconds(double *seconds, const ls_device *d, int64_t n)
     bench b;
     LS_TRY(bench_make(&b, d, "add", NULL, 2, (ls_type[]){ LS_TYPE(LS_F32, n), LS_TYPE(LS_F32, n) },
                       &LS_TYPE(LS_F32, n)));
-    /* memory is what neighbours disturb most */
+    /* large sizes are measured for longer, because other programs of the machine disturb memory most */
     return bench_seconds(seconds, &b, d, n > 1 << 20 ? 0.1 : 0.03);
 }
 
@@ -199,7 +200,7 @@ static int64_t edge_of(double flops)
     return n;
 }
 
-/* Of a device with a data sheet. Ranks side by side have a device each, so they share nothing of it. */
+/* Measures a device with a data sheet. Ranks side by side have a device each, so they share nothing of it. */
 static ls_status measure_sheet(ls_calibration *c, const ls_device *d)
 {
     ls_rates r;
@@ -218,7 +219,7 @@ static ls_status measure_sheet(ls_calibration *c, const ls_device *d)
     return copy_rates(c, d);
 }
 
-/* Of one device, without `host`. */
+/* Measures one device, without `host`. */
 static ls_status measure(ls_calibration *c, const ls_device *d)
 {
     ls_calibration_of(c, d);

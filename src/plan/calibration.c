@@ -49,7 +49,7 @@ static int hash_object(struct dl_phdr_info *o, size_t size, void *context)
     return mine;
 }
 
-/* Of the machine code of the program or library that has the kernels. */
+/* A hash of the machine code of the program or library that contains the kernels. */
 static uint64_t code_hash(void)
 {
     code c = { .here = (uintptr_t)&code_hash };
@@ -70,8 +70,8 @@ void ls_call_digest(const ls_graph *g, const ls_node *n, double flops, uint64_t 
 {
     *kind = ls_hash_text(n->op->name);
     *call = ls_hash64_more(*kind, &flops, sizeof flops); /* masks and windows change it, not the types */
-    for (int j = 0; j < ls_slots(n); j++) {
-        const ls_value v = ls_slot_value(n, j);
+    for (int j = 0; j < ls_operands(n); j++) {
+        const ls_value v = ls_operand_value(n, j);
         *call = add_type(*call, ls_type_of(g, v), true);
         if (j < 4) /* pack and the norms have any number of operands */
             *kind = add_type(*kind, ls_type_of(g, v), false);
@@ -130,7 +130,7 @@ static bool narrow(const ls_calibration *c, ls_dtype type)
     return c->narrow_flops > 0 && (type == LS_BF16 || type == LS_F16);
 }
 
-/* The slower one of arithmetic, which reaches this fraction of the peak, and of traffic. */
+/* Seconds of arithmetic at `fraction` of the peak, or of memory traffic, whichever takes longer. */
 static double slower(const ls_calibration *c, double peak, double fraction, ls_cost cost)
 {
     const double cached = 1 << 20; /* a size that fits into L2 of nearly all processors */
@@ -231,7 +231,7 @@ void ls_calibration_cpu(char out[64])
         fclose(f);
 }
 
-/* What the names of all programs' files begin with: calibration-<hash of the hardware's
+/* The beginning of the names of all programs' files: calibration-<hash of the hardware's
  * name>-<device>-<arch>-<threads>, of device cpu without the device. */
 static void stem_of(char stem[96], const ls_calibration *c)
 {
@@ -303,7 +303,7 @@ typedef struct field {
     const char *key;
     double *to;
 } field;
-enum { NEEDED = 5, FIELDS = 11 }; /* those behind NEEDED are 0 if they are not there */
+enum { NEEDED = 5, FIELDS = 11 }; /* those after NEEDED are 0 if the file lacks them */
 static void fields(field f[FIELDS], ls_calibration *c)
 {
     const field all[FIELDS] = { { "flops", &c->flops },

@@ -1,4 +1,4 @@
-/* collective_speed.c - collectives measured, and their file. */
+/* collective_speed.c - measures the speed of collectives, and reads and writes their file. */
 #include "collective_speed.h"
 
 #include <stdio.h>
@@ -55,7 +55,7 @@ static ls_status seconds_of(double *out, ls_group *g, ls_axis *axis, const ls_wi
     return s;
 }
 
-/* `moved`: bytes of a large all_reduce that the bandwidth of the wire counts. */
+/* `moved`: the bytes of a large all_reduce that count for the bandwidth. */
 static ls_status measure_axis(ls_collective_speed *out, ls_group *g, const char *name, int n,
                               const int *members, double moved)
 {

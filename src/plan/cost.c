@@ -47,7 +47,7 @@ static double collective_traffic(const ls_plan_collective *c)
     return c->kind == LS_REDUCE_SCATTER ? n * from + to : from + to / n + 2 * to;
 }
 
-/* Where the members of a collective's group are. */
+/* How the members of a collective's group are spread over hosts. */
 typedef struct reach {
     int hosts, here; /* hosts, and members on this one */
     int ranks;       /* of this host, in all groups */
@@ -76,8 +76,9 @@ static int turns_of(const ls_plan_collective *c)
     return c->kind == LS_ALL_GATHER || c->kind == LS_REDUCE_SCATTER ? 1 : 2;
 }
 
-/* Bytes that come from other hosts: of the slices, or of the sums, that a rank takes in, those of other
- * hosts' members with its local index (comm/remote_move.c). A host's ranks share its link. */
+/* Seconds that a host needs to receive a collective's bytes from other hosts. A rank receives the slices, or
+ * the sums, of the members with its local index on other hosts (comm/remote_move.c). The ranks of a host
+ * share its link. */
 static double network_seconds(const ls_plan_collective *c, const reach *r, const ls_collective_speed *link)
 {
     if (r->hosts < 2 || !(link->bandwidth > 0))
@@ -87,12 +88,12 @@ static double network_seconds(const ls_plan_collective *c, const reach *r, const
     return turns_of(c) * link->latency + r->ranks * others * slice / link->bandwidth;
 }
 
-/* The arithmetic and the copying of a collective count in its wait. What comes over the network is under way
- * from the start on, one collective after the other, and counts as far as nothing else is computed
+/* The arithmetic and the copying of a collective count in its wait. Its network traffic begins at its start,
+ * one collective after the other, and counts only as far as the program has nothing else to compute
  * meanwhile. */
 typedef struct network {
-    double *done; /* [collectives], or [transfers]: when it has arrived */
-    double free;  /* when all earlier ones have */
+    double *done; /* [collectives], or [transfers]: the time at which it has arrived */
+    double free;  /* the time at which all earlier ones have arrived */
 } network;
 
 typedef struct costing {
@@ -147,7 +148,7 @@ static double crowded(const costing *k, double seconds, double bytes)
     return least > seconds ? least : seconds;
 }
 
-/* Transfers are copied one after the other, and cost what the program waits for them. */
+/* Transfers are copied one after the other. A transfer costs the time that the program waits for it. */
 static void transfer_cost(ls_plan *p, ls_step *s, const costing *k)
 {
     ls_plan_transfer *t = &p->transfers[s->transfer];

@@ -1,4 +1,4 @@
-/* describe.c - a plan in short: cost, memory by category, and what is live at the peak. */
+/* describe.c - a summary of a plan: cost, memory by category, and the values that are live at the peak. */
 #include "describe.h"
 
 #include <math.h>
@@ -27,7 +27,7 @@ static int name_order(const ls_alloc *a, const ls_alloc *b)
     return ls_identity_order(a->is, a->name, b->is, b->name);
 }
 
-/* A named allocation of the session, from whichever of its programs have it. */
+/* Counts a named allocation of the session, which any of its programs may have. */
 static void count_name(ls_footprint *out, const ls_alloc *a)
 {
     const size_t bytes = ls_align_up(a->bytes);
@@ -43,8 +43,9 @@ static void count_name(ls_footprint *out, const ls_alloc *a)
     out->on_host[a->category] += a->host ? bytes : 0;
 }
 
-/* Whether allocation k of plan i is the one that its name is counted by: the first with that name, a state if
- * any is one; and not a slice of a mapped unit, which only the programs that gather the unit know. */
+/* Whether allocation k of plan i counts for its name. Of several programs' allocations with one name, the
+ * first one that is a state counts, or else the first one. A slice of a mapped unit does not count, because
+ * only the programs that gather the unit know that it is a slice. */
 static bool counts(int n_plans, ls_plan *const *plans, int i, int k)
 {
     const ls_alloc *a = &plans[i]->allocs[k];

@@ -50,14 +50,15 @@ typedef struct ls_transfers {
         to_host; /* outputs, operands of collectives, states that other ranks read, and what is offloaded */
     double outputs, operands, states, rested;
 } ls_transfers;
-/* Of programs of one session, plan i run runs[i] times; zeros for other devices. */
+/* The transfers of one session's programs, where plan i runs runs[i] times; zeros for a device that works in
+ * host memory. */
 void ls_plans_transfers(ls_transfers *out, int n, ls_plan *const *plans, const int64_t *runs);
 
 /* Allocations of this rank that are live at a step, the largest first. `out` has room for p->n_allocs.
  * Returns how many. */
 int ls_plan_alive(const ls_plan *p, int step, const ls_alloc **out);
-/* The same of several programs: values of the running one, and what the others keep between steps. *out is in
- * memory of the arena, which tells if there was none. */
+/* The same for several programs: the values of the running one, and the values that the others keep between
+ * steps. *out is in memory of the arena, which has the status LS_E_MEMORY if there was none. */
 typedef struct ls_alive {
     const ls_alloc *alloc;
     const ls_plan *plan;
@@ -73,8 +74,8 @@ void ls_placed_json(ls_json *j, const ls_placed *p);
 /* "linear_dx  encoder.layers.encoder_layer_3.mlp" */
 void ls_step_label(ls_str *out, const ls_plan *p, int step);
 
-/* A program in short: steps, FLOPs, bytes and time; memory by category at the peak; when the peak is; the
- * largest allocations live then. */
+/* A summary of a program: steps, FLOPs, bytes and time; memory by category at the peak; the step of the
+ * peak; the largest allocations live then. */
 void ls_plan_text(ls_str *out, ls_plan *p, int top);
 void ls_plan_json(ls_json *j, const char *key, ls_plan *p, int top);
 

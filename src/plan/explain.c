@@ -1,5 +1,5 @@
-/* explain.c - a compiled step as text: every step with where its results lie and why no copy was needed, and
- * every collective with what runs at the same time. */
+/* explain.c - a compiled step as text: every step with the place of its results and the reason why no copy
+ * was needed, and every collective with the kernels that run at the same time. */
 #include <string.h>
 
 #include "describe.h"
@@ -34,7 +34,7 @@ static void place_text(ls_str *out, const ls_plan *p, int value)
         ls_str_printf(out, "%s +%zu", MEMORIES[a->memory], a->offset + at->offset);
 }
 
-/* Why output k of a step lies where it does: "updated in place", "over %12", "inside %40", "" */
+/* The reason for the place of output k of a step: "updated in place", "over %12", "inside %40", "" */
 static void why_there(ls_str *out, const ls_plan *p, const ls_node *n, int k)
 {
     const int v = n->out[k].id, alloc = p->locations[v].alloc;
@@ -101,7 +101,7 @@ void ls_explain_legend(ls_str *out)
                     "when its result is complete.\n");
 }
 
-/* What runs between the start and the wait of a collective or a transfer. */
+/* The kernels that run between the start and the wait of a collective or a transfer. */
 static void overlap_text(ls_str *out, const ls_plan *p, int start, int wait)
 {
     int first = -1, last = -1, n = 0;
@@ -126,7 +126,7 @@ static void overlap_text(ls_str *out, const ls_plan *p, int start, int wait)
         ls_str_printf(out, ", %.1f us", seconds * 1e6);
 }
 
-/* With a device whose memory is its own, a start and a wait copy; but not over a link. */
+/* On a device whose memory is its own, a start and a wait copy, except over a link. */
 static void copied_text(ls_str *out, const ls_plan *p, const ls_plan_collective *c, bool wait)
 {
     const ls_node *n = p->graph->nodes[c->node];

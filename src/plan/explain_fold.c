@@ -1,7 +1,7 @@
-/* explain_fold.c - the schedule as lines in reading order, cut into spans, and finding spans that repeat.
+/* explain_fold.c - the schedule as lines in reading order, divided into spans. It finds spans that repeat.
  *
- * Two spans are alike if their ops, operand types and collectives are equal. Numbers of values and memory do
- * not matter, nor do numbers in names: block 3, which gathers for block 4, is like block 4, which gathers for
+ * Two spans are alike if their ops, operand types and collectives are equal. Numbers of values, memory and
+ * numbers in names do not matter: block 3, which gathers for block 4, is like block 4, which gathers for
  * block 5. */
 #include "explain_fold.h"
 
@@ -93,7 +93,7 @@ static void add_without_numbers(ls_str *out, const char *name)
     ls_str_add(out, " ");
 }
 
-/* Appends what must be equal for two lines to be alike. */
+/* Appends the properties that are equal in lines that are alike. */
 static void sign(ls_str *out, const ls_plan *p, const ls_explain_line *l)
 {
     const ls_node *n = p->graph->nodes[l->node];

@@ -41,8 +41,8 @@ static bool has_parameters(ls_identity is, const ls_stored_at *at)
 static bool is_collective(const ls_node *n) { return n->op->flags & LS_OP_COLLECTIVE; }
 static bool is_transfer(const ls_node *n) { return n->op->flags & LS_OP_TRANSFER || n->op == &ls_op_copy; }
 
-/* Whether the result has the operand's elements: elsewhere, in another type, of more ranks, or summed over
- * ranks. */
+/* Whether the result has the operand's elements: in another place, in another type, of more ranks, or summed
+ * over ranks. */
 static bool passes_on(const ls_node *n)
 {
     return ls_is_view(n) || n->op == &ls_op_cast || is_collective(n) || is_transfer(n);
@@ -214,7 +214,7 @@ static void use_text(ls_str *out, const ls_graph *g, const ls_stored_at *at)
     }
 }
 
-/* The chain from the pack to the output, and what `update` does before the optimizer. */
+/* The chain from the pack to the output, and the operations of `update` before the optimizer. */
 static void gradient_text(ls_str *out, const ls_graph *g, const ls_stored_at *at)
 {
     const ls_node *n = gradient_of(g, at);
@@ -241,7 +241,8 @@ static const char *phase_name(const ls_node *n)
     return n->phase == LS_PHASE_FORWARD ? "forward" : n->phase == LS_PHASE_BACKWARD ? "backward" : "update";
 }
 
-/* The dimension that is split is several parts, which the box has as a dimension in front of it. */
+/* Whether the parameter is packed: its split dimension consists of several parts, and the box has a
+ * dimension for the parts in front of it. */
 static bool packed(const ls_stored_at *at) { return at->box.ndim > at->type.ndim; }
 
 void ls_explain_param_text(ls_str *out, const ls_stored_at *at, int n_plans, ls_plan *const *plans)

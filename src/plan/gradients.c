@@ -1,16 +1,17 @@
 /* gradients.c - gradients in the arena (LS_MEM_GRADIENT). A backward pass writes a unit's gradient part by
- * part, the last layer's first, and frees activations as it goes. So a part of the gradient needs its memory
- * only from the step that first writes it, and until then activations may lie there.
+ * part, beginning with the last layer, and frees activations as it goes. So a part of the gradient needs its
+ * memory only from the step that first writes it, and until then activations may lie there.
  *
- * The gradients are at the start of the arena, in the order of their units: in each program that has them at
- * the same place. Their parts become allocations of the arena whose place is given, and the rest of the arena
+ * The gradients are at the start of the arena, in the order of their units, so each has the same place in
+ * every program. Their parts become allocations of the arena with a given place, and the rest of the arena
  * is packed around them. */
 #include <stdlib.h>
 #include <string.h>
 
 #include "internal.h"
 
-typedef struct range { /* bytes of a gradient that a value has, and the step that first reads or writes it */
+/* the bytes of a gradient that belong to a value, and the step that first reads or writes the value */
+typedef struct range {
     size_t begin, end;
     int first;
 } range;
@@ -53,8 +54,8 @@ static ls_status add_parts(ls_planner *p, const ls_alloc *whole, range *ranges, 
     for (int i = 0; i < n_cuts; i++)
         if (i == 0 || cuts[i] != cuts[kept - 1])
             cuts[kept++] = cuts[i];
-    /* first[k]: of the bytes from cuts[k] to cuts[k + 1]; next[k]: the first piece from k on that has none
-     * yet */
+    /* first[k]: the step that first needs the bytes from cuts[k] to cuts[k + 1]; next[k]: the first piece
+     * from k on without such a step yet */
     int *first = LS_ARENA_ARRAY(&p->scratch, int, kept), *next = LS_ARENA_ARRAY(&p->scratch, int, kept);
     LS_TRY(ls_arena_status(&p->scratch));
     for (int k = 0; k < kept; k++)
@@ -68,7 +69,7 @@ static ls_status add_parts(ls_planner *p, const ls_alloc *whole, range *ranges, 
                 next[k] = k + 1;
             }
             const int to = next[k];
-            next[k] = next[to]; /* (shortens the way of those that come later) */
+            next[k] = next[to]; /* (so later searches are short) */
             k = to;
         }
     }
@@ -90,7 +91,8 @@ static ls_status add_parts(ls_planner *p, const ls_alloc *whole, range *ranges, 
     return LS_OK;
 }
 
-/* Lists the values inside the gradient. `first` is of all values. Returns how many. */
+/* Lists the values inside the gradient. `first`: of each value, the step that first uses it. Returns how
+ * many. */
 static int list_ranges(const ls_planner *p, int base, const int *first, range *ranges)
 {
     const ls_graph *g = p->plan->graph;
@@ -133,15 +135,15 @@ ls_status ls_planner_place_gradients(ls_planner *p)
         first[v] = -1;
     for (int i = plan->n_steps - 1; i >= 0; i--) {
         const ls_node *node = g->nodes[plan->steps[i].node];
-        for (int j = 0; j < ls_slots(node); j++)
-            first[ls_slot_value(node, j).id] = i;
+        for (int j = 0; j < ls_operands(node); j++)
+            first[ls_operand_value(node, j).id] = i;
     }
     size_t at = 0;
     for (int i = 0; i < n; i++) {
         const ls_node *source = g->nodes[g->vals[wholes[i]->value].node];
         wholes[i]->offset = at;
         at += ls_align_up(wholes[i]->bytes);
-        /* what another program wrote is there from the beginning */
+        /* a gradient that another program wrote is live from the first step on */
         const int found = ls_is_source(source) ? 0 : list_ranges(p, wholes[i]->value, first, ranges);
         LS_TRY(add_parts(p, wholes[i], ranges, found));
     }

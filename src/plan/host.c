@@ -1,6 +1,6 @@
-/* host.c - what offload keeps in host memory beside a device whose memory is its own. The program `update`
- * runs on the host there, so what it names must be in host memory for all programs of the session. Programs
- * of the device transfer it, or read numbers where they are. */
+/* host.c - offload: values in host memory beside a device whose memory is its own. There the program
+ * `update` runs on the host, so the values that it names must be in host memory for all programs of the
+ * session. Programs of the device transfer large values and read numbers in place. */
 #include <string.h>
 
 #include "base/str.h"
@@ -24,7 +24,7 @@ static bool on_host(int n_plans, ls_plan *const *plans, const ls_alloc *a)
     return false;
 }
 
-/* A kernel, or a collective, that would use a large value of the host's as if it were the device's. */
+/* Refuses a kernel or a collective of the device that would use a large value in host memory directly. */
 static ls_status check_step(const ls_plan *p, const ls_step *s)
 {
     const ls_node *n = p->graph->nodes[s->node];

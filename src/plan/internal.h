@@ -29,8 +29,8 @@
  * take any number of them. */
 static inline bool ls_mask_has(uint32_t mask, int j) { return mask >> (j < 31 ? j : 31) & 1; }
 
-/* Where a value of the new graph lies before allocations exist: `offset` bytes into the memory of value
- * `base`; if base is the value itself, it has memory of its own. */
+/* The home of a value of the new graph, before allocations exist: `offset` bytes into the memory of value
+ * `base`. If base is the value itself, it has memory of its own. */
 typedef struct ls_home {
     int base;
     int64_t offset; /* bytes */
@@ -49,14 +49,14 @@ typedef struct ls_planner {
     ls_plan *plan;
     const ls_graph *old;
     ls_graph *graph;     /* the new graph, which becomes plan->graph */
-    ls_arena scratch;    /* dies with the planner */
+    ls_arena scratch;    /* freed with the planner */
     int *order, n_order; /* ids of live old nodes, in order of execution */
     int *when;           /* [old nodes]: position in `order`; -1: dead */
     int *root;           /* [old values]: the value in whose memory its views and mandatory aliases put it */
     bool *named;         /* [old values]: it is a root, and a graph output is the whole of it */
     ls_computed_in *computed_in; /* [old values] */
     const ls_kernel *
-        *kernel; /* [old nodes]; NULL: a source, a view, a collective or a transfer without one */
+        *kernel; /* [old nodes]; NULL: a source, a view, or a collective or transfer without a kernel */
     /* [outputs of the old graph]: the source (an old value) whose content it replaces; 0: none */
     int *replaces;
     ls_value *map;               /* [old values]: the new value */
@@ -66,7 +66,7 @@ typedef struct ls_planner {
     bool gradients_in_arena;
 } ls_planner;
 
-/* Whether a node is a transfer without a kernel: the queue copies. */
+/* Whether a node is a transfer without a kernel, which the queue copies. */
 static inline bool ls_planner_transfers(const ls_planner *p, const ls_node *n)
 {
     return (n->op->flags & LS_OP_TRANSFER) && ls_device_apart(&p->plan->device);
@@ -74,9 +74,9 @@ static inline bool ls_planner_transfers(const ls_planner *p, const ls_node *n)
 
 ls_status ls_planner_schedule(ls_planner *p);
 ls_status ls_planner_avoid_copies(ls_planner *p);
-/* The (old) value that is computed in the place of part j of an old pack; 0 if that part must be moved there.
- */
-int ls_born_in_place(const ls_planner *p, const ls_node *pack, int j);
+/* The (old) value that is computed in the place of part j of an old pack; 0: that part must be copied
+ * there. */
+int ls_computed_in_place(const ls_planner *p, const ls_node *pack, int j);
 ls_status ls_planner_lower(ls_planner *p);
 ls_status ls_planner_make_steps(ls_planner *p);
 /* The value in whose memory v lies, and (unless NULL) where, in bytes. */
@@ -87,6 +87,6 @@ ls_status ls_planner_stage(ls_planner *p);
 ls_status ls_plan_check_staging(const ls_plan *p); /* part of ls_plan_check */
 ls_status ls_planner_pack_arena(ls_plan *p);       /* LS_E_STOPPED: before anything was packed */
 
-/* The types, and without data also the strides, of a node's operands. `operands` has room for ls_slots(n).
+/* The types, and without data also the strides, of a node's operands. `operands` has room for ls_operands(n).
  * Absent inputs have ndim -1. */
 ls_kernel_args ls_planner_args(const ls_graph *g, const ls_node *n, const ls_device *d, ls_tensor *operands);

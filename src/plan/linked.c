@@ -1,8 +1,9 @@
-/* linked.c - sizes of a collective over a link, and what lies where in its scratch memory. */
+/* linked.c - a collective over a link: its sizes, and the contents of its scratch memory. */
 #include "linked.h"
 #include "strides.h"
 
-enum { WHOLE_ELEMENTS = 64 }; /* pieces of an all_reduce are of so many elements, so that all are aligned */
+/* a piece of an all_reduce is a multiple of this, so that all pieces are aligned */
+enum { WHOLE_ELEMENTS = 64 };
 
 static ls_dtype travels(const ls_plan_collective *c)
 {

@@ -9,18 +9,20 @@
 #pragma once
 #include "plan.h"
 
-enum { LS_LINKED_WHOLE = 64 << 10 }; /* bytes of all operands of an all_reduce that are gathered */
+/* an all_reduce whose operands have at most so many bytes, in all ranks, gathers them */
+enum { LS_LINKED_WHOLE = 64 << 10 };
 
 typedef struct ls_linked {
-    ls_dtype travels; /* what is sent */
+    ls_dtype travels; /* type in which elements are sent */
     bool whole;       /* an all_reduce that gathers operands */
     int64_t each;     /* elements of a member's piece */
-    size_t piece;     /* its bytes as it travels */
-    size_t made;      /* all_reduce: its bytes in the result's type */
-    /* Whether scratch memory stands for the operand (it is converted, or not of whole pieces); whether it
-     * receives; whether the sums of all pieces are gathered there, instead of in the result. */
+    size_t piece;     /* bytes of a piece in type `travels` */
+    size_t made;      /* all_reduce: bytes of a piece in the result's type */
+    /* The uses of scratch memory. sends: it contains the operand, converted or filled up to whole pieces.
+     * receives: pieces arrive there. makes: the sums of all pieces are gathered there instead of in the
+     * result. */
     bool sends, receives, makes;
-    size_t at_sent, at_received, at_made; /* offsets there, if so */
-    size_t bytes;                         /* of scratch memory */
+    size_t at_sent, at_received, at_made; /* offsets in scratch memory, for each use */
+    size_t bytes;                         /* bytes of scratch memory */
 } ls_linked;
 ls_linked ls_linked_of(const ls_plan_collective *c);

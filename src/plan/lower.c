@@ -1,9 +1,9 @@
 /* lower.c - makes the lowered graph: every node of the schedule with its kernel, views resolved to strides
- * and offsets, and a `copy` before each operand whose strides its kernel cannot take. What cannot be compiled
- * is an error here, with the model's source line.
+ * and offsets, and a `copy` before each operand whose strides its kernel cannot take. A node that cannot be
+ * compiled is an error here, with the model's source line.
  *
- * State that was updated in place must not be read as it was before, because that content is gone. So each
- * write is recorded with its range, and reading an older value of that range is an error. */
+ * A state that was updated in place can no longer be read with its old content. So each write is recorded
+ * with its range, and reading an older value of that range is an error. */
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 
 typedef struct write_record {
     int64_t begin, end; /* bytes in the base value */
-    int born;           /* the number of the write, counted over the program */
+    int born;           /* the number of the write, counted from the start of the program */
     const ls_node *by;
     struct write_record *next;
 } write_record;
@@ -27,8 +27,8 @@ typedef struct lowering {
     const ls_op *copy;
     ls_tensor *operands; /* scratch memory for the operands of the largest node */
     int *copied;         /* [new values]: its contiguous copy; 0: none */
-    /* [new values]: how many writes had happened when its content was made. A view has the number of the
-     * value that it shows. */
+    /* [new values]: how many writes had happened when its content was made. A view has the number of its
+     * base value. */
     int *born;
     write_record **writes; /* [new values that are bases] */
     int n_writes;
@@ -45,8 +45,8 @@ void ls_node_text(ls_str *s, const ls_graph *g, const ls_node *n)
 
 ls_kernel_args ls_planner_args(const ls_graph *g, const ls_node *n, const ls_device *d, ls_tensor *operands)
 {
-    for (int j = 0; j < ls_slots(n); j++) {
-        const ls_value v = ls_slot_value(n, j);
+    for (int j = 0; j < ls_operands(n); j++) {
+        const ls_value v = ls_operand_value(n, j);
         operands[j] = (ls_tensor){ .type = *ls_type_of(g, v) };
         if (ls_present(v))
             ls_strides_contiguous(operands[j].strides, &operands[j].type);
@@ -54,7 +54,7 @@ ls_kernel_args ls_planner_args(const ls_graph *g, const ls_node *n, const ls_dev
     return (ls_kernel_args){ .n_in = n->n_in,
                              .n_out = n->n_out,
                              .in = operands,
-                             .out = operands + ls_slots_in(n),
+                             .out = operands + ls_operands_in(n),
                              .attrs = n->attrs,
                              .at = n->at,
                              .threads = d->threads,
@@ -81,8 +81,8 @@ static ls_status lower_refuse(const ls_graph *g, const ls_node *n, const char *f
     return LS_E_UNSUPPORTED;
 }
 
-/* Finds the kernels of all old nodes, by types alone. avoid_copies.c asks them which strides they can write.
- */
+/* Finds the kernels of all old nodes, by types alone. avoid_copies.c asks these kernels which strides they
+ * can write. */
 static ls_status choose_kernels(ls_planner *p, ls_tensor *operands)
 {
     const ls_graph *g = p->old;
@@ -211,7 +211,7 @@ static ls_status lower_kernel(lowering *l, const ls_node *old, ls_value *in)
         if (!ls_present(in[j]))
             continue;
         const ls_tensor t = tensor_of(l, in[j]);
-        const int born = pack ? ls_born_in_place(p, old, j) : 0;
+        const int born = pack ? ls_computed_in_place(p, old, j) : 0;
         if (kernel_follows(k, j, &t) || (born && p->home[in[j].id].base == p->map[born].id))
             continue; /* (a part that was computed in place is never read) */
         for (int i = 0; i < old->n_out; i++)
@@ -295,7 +295,7 @@ static ls_status lower_nodes(lowering *l, ls_value *in)
         }
     }
     LS_TRY(lower_outputs(l));
-    /* Values that are computed inside others: only now do those others exist. */
+    /* values that are computed inside others: the others exist only now */
     for (int v = 1; v < p->old->n_vals; v++) {
         const ls_computed_in *q = &p->computed_in[v];
         if (q->inside && p->map[v].id > 0) {
@@ -311,7 +311,7 @@ ls_status ls_planner_lower(ls_planner *p)
     const ls_graph *g = p->old;
     int most = 2, operands = 0;
     for (int i = 0; i < g->n_nodes; i++) {
-        const int n = ls_slots(g->nodes[i]);
+        const int n = ls_operands(g->nodes[i]);
         most = n > most ? n : most;
         operands += g->nodes[i]->n_in;
     }

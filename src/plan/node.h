@@ -3,13 +3,17 @@
 #include "base/str.h"
 #include "plan.h"
 
-/* How many operands a node's kernel may look at: trailing optional ones that the graph left out count too,
- * and are absent. */
-static inline int ls_slots_in(const ls_node *n) { return n->op->max_in > n->n_in ? n->op->max_in : n->n_in; }
-static inline int ls_slots(const ls_node *n) { return ls_slots_in(n) + n->n_out; }
-static inline ls_value ls_slot_value(const ls_node *n, int i)
+/* How many operands a node's kernel may look at: trailing optional operands that the graph left out count
+ * too, and are absent. ls_operands: the number of these operands and the results; ls_operand_value: number i
+ * of them. */
+static inline int ls_operands_in(const ls_node *n)
 {
-    const int k = i - ls_slots_in(n);
+    return n->op->max_in > n->n_in ? n->op->max_in : n->n_in;
+}
+static inline int ls_operands(const ls_node *n) { return ls_operands_in(n) + n->n_out; }
+static inline ls_value ls_operand_value(const ls_node *n, int i)
+{
+    const int k = i - ls_operands_in(n);
     return k >= 0 ? n->out[k] : i < n->n_in ? n->in[i] : (ls_value){ 0 };
 }
 /* Appends "linear(f32 [2, 3], f32 [4, 3])", for messages. */

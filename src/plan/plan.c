@@ -1,4 +1,4 @@
-/* plan.c - making a plan: the planner's parts in order. */
+/* plan.c - makes a plan: runs the planner's parts in order. */
 #include <stdlib.h>
 
 #include "base/stop.h"
@@ -65,7 +65,7 @@ void ls_plan_destroy(ls_plan **pp)
     ls_plan *p = *pp;
     if (!p)
         return;
-    ls_graph *g = (ls_graph *)p->graph; /* const to everybody else */
+    ls_graph *g = (ls_graph *)p->graph; /* const for all other code */
     ls_graph_destroy(&g);
     ls_arena_release(&p->arena);
     free(p);

@@ -1,8 +1,8 @@
-/* replay.c - times of the kernel calls of a plan. They run on a queue of its device, in the plan's order and
- * in memory laid out as the plan says, so each finds in the caches what it finds there in training. A model's
- * layers repeat: a call that has been timed often enough is left out, so a deep model takes little longer
- * than a few of its layers. No collective runs and no data is read; operands hold small numbers, whose values
- * no kernel's time depends on. */
+/* replay.c - measures the kernel calls of a plan. They run on a queue of its device, in the plan's order and
+ * in memory laid out as the plan says, so each call finds the same data in the caches as in training. A
+ * model's layers repeat, and a call that has been timed often enough is left out: so a deep model takes
+ * little longer than a few of its layers. No collective runs and no data is read. Operands contain small
+ * numbers; no kernel's time depends on their values. */
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -16,10 +16,10 @@
 #include "stopwatch.h"
 
 enum {
-    TIMES = 5, /* of a call, at most; the median counts */
+    TIMES = 5, /* most measurements of a call; the median counts */
     PASSES = 6,
-    PERIOD = 61,           /* sources hold the same numbers again after so many elements */
-    BLOCK = PERIOD * 2048, /* elements of a block of them: less than 1 MiB */
+    PERIOD = 61,           /* sources repeat their numbers after so many elements */
+    BLOCK = PERIOD * 2048, /* elements of a block of numbers: less than 1 MiB */
 };
 static const double ENOUGH = 0.02,   /* seconds in one call after which its TIMES suffice */
     QUICK = 0.7;                     /* a pass is repeated while all of them take less */
@@ -39,7 +39,7 @@ typedef struct replay {
     ls_calibration *c;
     ls_arena scratch;
     ls_stopwatch watch;
-    void *block[LS_DTYPE_COUNT]; /* what sources hold, made when needed */
+    void *block[LS_DTYPE_COUNT]; /* the numbers of sources, made when needed */
     char *region[LS_MEM_COUNT];
     size_t bytes[LS_MEM_COUNT], *at; /* at: [allocations], offsets in their regions */
     timing *timings;
@@ -58,7 +58,7 @@ static ls_status list_calls(replay *r)
         const ls_step *s = &p->steps[i];
         const ls_node *n = p->graph->nodes[s->node];
         uint64_t call, kind;
-        most = ls_slots(n) > most ? ls_slots(n) : most;
+        most = ls_operands(n) > most ? ls_operands(n) : most;
         if (s->part != LS_PART_RUN)
             continue;
         ls_call_digest(p->graph, n, s->cost.flops, &call, &kind);
@@ -83,7 +83,7 @@ static ls_memory memory_of(const ls_alloc *a)
     return a->memory == LS_MEM_GRADIENT ? LS_MEM_ARENA : a->memory;
 }
 
-/* Memory of the host is mapped and not allocated: of a deep model only a part of it is touched. */
+/* Host memory is mapped and not allocated: only a part of a deep model's memory is touched. */
 static ls_status map_region(replay *r, int k)
 {
     const ls_queue_ops *q = r->watch.ops;
@@ -108,14 +108,14 @@ static ls_status map_region(replay *r, int k)
     return LS_OK;
 }
 
-/* Whether kernels have it as an operand. On a device whose memory is its own collectives alone use PINNED
- * memory, and transfers alone what is offloaded. */
+/* Whether a kernel uses the allocation. On a device whose memory is its own only collectives use PINNED
+ * memory, and only transfers use offloaded values. */
 static bool is_used(const replay *r, const ls_alloc *a)
 {
     return a->memory != LS_MEM_PINNED && !(a->host && r->watch.ops->apart && a->bytes > LS_NUMBER_BYTES);
 }
 
-/* Gives allocations their places: those of the plan, but what is not used leaves no gaps. */
+/* Gives allocations their places: those of the plan, but allocations that no kernel uses leave no gaps. */
 static ls_status map_regions(replay *r)
 {
     const ls_plan *p = r->plan;
@@ -158,7 +158,7 @@ static void populate(const replay *r, void *at, size_t bytes)
     }
 }
 
-/* What sources hold: small positive floats; ones, which are a token, a class and a count anywhere. */
+/* The numbers in sources: small positive floats; integers 1, which are a valid token, class and count. */
 static void numbers(void *block, ls_dtype type)
 {
     for (int64_t i = 0; i < BLOCK; i++)
@@ -185,8 +185,8 @@ static ls_status replay_fill(replay *r, const ls_tensor *t)
     return LS_OK;
 }
 
-/* The arguments of a step; flat operands are cut to FLAT elements, and *scale says how many times more there
- * are. */
+/* The arguments of a step. Flat operands are shortened to FLAT elements, and *scale is the factor by which
+ * the real ones are longer. */
 static ls_kernel_args args_of(replay *r, int step, double *scale)
 {
     const ls_plan *p = r->plan;
@@ -194,8 +194,8 @@ static ls_kernel_args args_of(replay *r, int step, double *scale)
     const ls_node *n = p->graph->nodes[s->node];
     ls_kernel_args a = ls_planner_args(p->graph, n, &p->device, r->operands);
     int64_t flat = -1;
-    for (int j = 0; j < ls_slots(n); j++) {
-        const ls_value v = ls_slot_value(n, j);
+    for (int j = 0; j < ls_operands(n); j++) {
+        const ls_value v = ls_operand_value(n, j);
         ls_tensor *t = &r->operands[j];
         if (!ls_present(v))
             continue;
@@ -208,8 +208,8 @@ static ls_kernel_args args_of(replay *r, int step, double *scale)
             flat = 0;
     }
     *scale = flat > 0 && !s->kernel->workspace ? (double)flat / (double)FLAT : 1;
-    for (int j = 0; j < ls_slots(n) && *scale > 1; j++)
-        if (ls_present(ls_slot_value(n, j)) && r->operands[j].type.ndim == 1 &&
+    for (int j = 0; j < ls_operands(n) && *scale > 1; j++)
+        if (ls_present(ls_operand_value(n, j)) && r->operands[j].type.ndim == 1 &&
             r->operands[j].type.dims[0] == flat)
             r->operands[j].type.dims[0] = FLAT;
     a.workspace = s->workspace < 0 ? NULL : address(r, s->workspace);
@@ -221,8 +221,8 @@ static ls_status replay_prepare(replay *r, int step)
 {
     const ls_step *s = &r->plan->steps[step];
     const ls_node *n = r->plan->graph->nodes[s->node];
-    for (int j = 0; j < ls_slots(n); j++) {
-        const ls_value v = ls_slot_value(n, j);
+    for (int j = 0; j < ls_operands(n); j++) {
+        const ls_value v = ls_operand_value(n, j);
         const ls_tensor *t = &r->operands[j];
         if (!ls_present(v))
             continue;
@@ -261,8 +261,8 @@ static ls_status collect(replay *r)
     return LS_OK;
 }
 
-/* Whether the node writes integers. Others use them as row numbers, so it runs in every pass, even when its
- * time is known. */
+/* Whether the node writes integers. Other kernels use them as row numbers, so it runs in every pass, also
+ * when its time is known. */
 static bool makes_numbers(const ls_plan *p, const ls_node *n)
 {
     for (int k = 0; k < n->n_out; k++)
@@ -341,7 +341,7 @@ static ls_status measure(replay *r)
         const double began = ls_now();
         LS_TRY(one_pass(r, pass, &ran));
         if (!pass && 2 * (ls_now() - start) < QUICK)
-            for (int k = 0; k < r->n; k++) /* it found caches and code cold */
+            for (int k = 0; k < r->n; k++) /* the first run had cold caches and code */
                 r->timings[k].n = 0, r->timings[k].total = 0;
         else if (ls_now() - start + (ls_now() - began) > QUICK)
             break;

@@ -1,6 +1,6 @@
-/* schedule.c - which nodes run, and in which order. The order is that of the graph, with one exception: cheap
- * or repeated nodes (constants, casts of parameters, clones of recomputation) wait until a node needs them,
- * so that their results live as shortly as possible.
+/* schedule.c - decides which nodes run, and in which order. The order is that of the graph, with one
+ * exception: cheap or repeated nodes (constants, casts of parameters, clones of recomputation) wait until a
+ * node needs them, so that their results live as shortly as possible.
  *
  * An update must not overtake a waiting node that reads the state. So before the first write in place, all
  * nodes that stand before it in the graph are run. The order is a function of the graph alone. */

@@ -1,4 +1,4 @@
-/* sheet.c - a calibration by a device's data sheet, for estimates of what was never measured. */
+/* sheet.c - a calibration from a device's data sheet, for estimates without a measurement. */
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -1,10 +1,10 @@
-/* staging.c - collectives of a device whose memory is its own. Ranks read one another's operands in the
- * window, which is host memory then: a start copies the operand there. The host makes the result, too. If it
- * is not made in place, in the window, it is made in pinned memory (LS_MEM_PINNED) and copied to the device
- * at the wait. That memory is live from the start to the wait, and is packed by lifetime as the arena is.
+/* staging.c - memory for collectives of a device whose memory is its own. Ranks read one another's operands
+ * in the window, which is in host memory: the start of a collective copies the operand there. The host
+ * computes the result. If the result is not made in place, in the window, it is made in pinned memory
+ * (LS_MEM_PINNED) and copied to the device at the wait. That memory is live from the start to the wait, and
+ * is packed by lifetime as the arena is.
  *
- * Over a link nothing leaves the devices: what a collective needs beside operand and result is in the arena.
- */
+ * Over a link no data leaves the devices: scratch memory of a collective is in the arena. */
 #include "device/queue.h"
 #include "internal.h"
 #include "linked.h"
@@ -14,7 +14,7 @@ static int operand(const ls_plan *p, const ls_plan_collective *c)
     return p->graph->nodes[c->node]->in[0].id;
 }
 
-/* The result. *in_place: whether it lies where the operand does. */
+/* The result. *in_place: whether it lies where the operand lies. */
 static int result_of(const ls_plan *p, const ls_plan_collective *c, bool *in_place)
 {
     const ls_node *n = p->graph->nodes[c->node];
@@ -23,7 +23,7 @@ static int result_of(const ls_plan *p, const ls_plan_collective *c, bool *in_pla
     return n->out[0].id;
 }
 
-/* What a collective needs beside operand and result; no bytes: nothing. */
+/* The memory that a collective needs in addition to operand and result; bytes 0: none. */
 static ls_alloc staging_of(const ls_plan *p, const ls_plan_collective *c)
 {
     bool in_place;

@@ -27,7 +27,7 @@ typedef struct entry {
     int node, collective, transfer; /* both -1: a kernel */
 } entry;
 
-/* Where the collectives, or the transfers, begin and end: the entry before which that is; n: at the end. */
+/* Where each collective, or transfer, begins and ends: before which entry; n: at the end. */
 typedef struct halves {
     int *start, *wait;
 } halves;
@@ -203,8 +203,8 @@ static bool is_late(const maker *m, const entry *e)
            (e->transfer >= 0 && m->p->plan->transfers[e->transfer].to_host);
 }
 
-/* From which entry on this value, which entry `reader` reads, is complete: after the last one that writes its
- * memory. */
+/* The entry from which on the value that entry `reader` reads is complete: after the last one that writes
+ * its memory. */
 static int ready(const maker *m, int reader, int base)
 {
     int e = reader;
@@ -213,7 +213,7 @@ static int ready(const maker *m, int reader, int base)
     return e > 0 && is_late(m, &m->entries[e - 1]) ? reader : e;
 }
 
-/* The same, of the last one that reads or writes it. */
+/* The same, after the last entry that reads or writes it. */
 static int unused(const maker *m, int e, int base)
 {
     while (e > 0 && !reads(m, m->g->nodes[m->entries[e - 1].node], base) &&
@@ -230,8 +230,8 @@ static int first_of_phase(const maker *m, ls_phase phase)
     return e;
 }
 
-/* Gathers of one sort, or transfers to the device, in one pass: their nodes, and where they are waited for.
- */
+/* Gathers of one sort, or transfers to the device, in one phase: their nodes, and the entries that wait for
+ * them. */
 typedef struct line {
     const ls_node **node;
     int *wait, n;
@@ -251,7 +251,7 @@ static int64_t memory_of(const maker *m, const ls_node *n)
                : (int64_t)ls_type_bytes(ls_type_of(m->g, n->out[0]));
 }
 
-/* How many of this line may be under way together with n, itself counted. */
+/* How many of this line may be under way at once, including n. */
 static int64_t how_many_ahead(const maker *m, const ls_node *n, const line *l)
 {
     const ls_parallel *p = m->p->parallel;
@@ -265,8 +265,8 @@ static int64_t how_many_ahead(const maker *m, const ls_node *n, const line *l)
     return k;
 }
 
-/* The next of a line is waited for before entry `wait`, and its operand is complete before entry `exists`.
- * Returns where it starts. */
+/* Adds n to its line. Its wait is before entry `wait`, and its operand is complete before entry `exists`.
+ * Returns the entry at which it starts. */
 static int start_ahead(const maker *m, line *l, const ls_node *n, int exists, int wait)
 {
     const int64_t ahead = how_many_ahead(m, n, l);
@@ -279,7 +279,8 @@ static int start_ahead(const maker *m, line *l, const ls_node *n, int exists, in
     return at < wait ? at : wait;
 }
 
-/* Where what a gather collects exists: behind a transfer that brings it, the transfer's operand. */
+/* The entry from which on a gather's operand is complete. If a transfer brings the operand, this is where
+ * the transfer's operand is complete. */
 static int gather_ready(const maker *m, int e, const ls_plan_collective *c, const ls_node *n)
 {
     const ls_node *from = ls_node_of(m->g, (ls_value){ .id = base_of(m, n->in[0]) });
@@ -323,7 +324,7 @@ static int first_need(const maker *m, int from, const ls_node *n)
     return e;
 }
 
-/* Where a transfer to the device at entry e is waited for: there, or where a gather of it starts. */
+/* The entry at which a transfer to the device must be done: e, or the start of a gather that reads it. */
 static int needed(const maker *m, int e, const ls_node *n)
 {
     int at = e;
@@ -335,7 +336,7 @@ static int needed(const maker *m, int e, const ls_node *n)
     return at;
 }
 
-/* After the collectives: transfers go by them. */
+/* Runs after place_collectives, because the places of transfers depend on the collectives. */
 static void place_transfers(maker *m, line *lines)
 {
     int *start = m->transfers.start, *wait = m->transfers.wait, outstanding = -1;
@@ -446,7 +447,7 @@ ls_status ls_planner_make_steps(ls_planner *p)
         emit_collectives(&m, e, LS_PART_WAIT, false, true);
         emit_transfers(&m, e, LS_PART_WAIT, false, true);
         emit_transfers(&m, e, LS_PART_START, true, true);
-        emit_transfers(&m, e, LS_PART_WAIT, true, false); /* what gathers that start here collect */
+        emit_transfers(&m, e, LS_PART_WAIT, true, false); /* operands of the gathers that start here */
         emit_collectives(&m, e, LS_PART_START, true, true);
         emit_collectives(&m, e, LS_PART_WAIT, true, false);
         if (e < m.n && m.entries[e].collective < 0 && m.entries[e].transfer < 0)

@@ -4,7 +4,7 @@
 
 typedef struct ls_lap {
     ls_event *from, *to;
-    int of; /* whose time it is: a number of the caller's */
+    int of; /* identifies the lap: a number of the caller's */
 } ls_lap;
 
 typedef struct ls_stopwatch {
@@ -12,7 +12,7 @@ typedef struct ls_stopwatch {
     const ls_queue_ops *ops;
     ls_queue *queue;
     ls_lap *laps;
-    int n, made, room; /* laps since `n` was set to 0; with events; allocated */
+    int n, made, room; /* laps since `n` was set to 0; laps with events; room for laps */
     /* How many tasks of a kind to put into the queue before the host waits for their times. On a device whose
      * memory is its own a queue that ran empty would add the time of starting a kernel to that of the kernel.
      */

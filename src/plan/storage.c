@@ -65,7 +65,7 @@ static ls_status make_sets(storage *s)
         for (int k = 0; k < n->n_out; k++)
             touch(s, n->out[k].id, i);
     }
-    /* An output that is the whole memory names it; other outputs are found inside. */
+    /* An output that covers the whole memory gives it its name; other outputs are found inside it. */
     for (int whole = 1; whole >= 0; whole--)
         for (int i = 0; i < g->n_outputs; i++) {
             const int v = g->outputs[i].value.id;
@@ -79,10 +79,10 @@ static ls_status make_sets(storage *s)
     return LS_OK;
 }
 
-/* Marks what other ranks read: operands that are reduced, or gathered where they are. (With a mapping each
- * rank writes its own slice instead.) By the access rules of comm.h they may be read until a later collective
- * of the group, started after this one's wait, has been waited for, or until the fence after the program. So
- * they live that long. */
+/* Marks values that other ranks read: operands that are reduced, or gathered in place. (With a mapping each
+ * rank writes its own slice instead.) By the access rules of comm.h they may be read until a later
+ * collective of the group, started after this one's wait, has been waited for, or until the fence after the
+ * program. So they live that long. */
 static void share(storage *s)
 {
     const ls_plan *plan = s->plan;
@@ -149,20 +149,22 @@ static void reuse(storage *s, int i)
     }
 }
 
-/* Whether the results are the operands' elements, or each a function of one element of each operand. */
+/* Whether each element of the results is an element of an operand, or a function of one element of each
+ * operand. */
 static bool moves_only(const ls_node *n)
 {
     return (n->op->flags & (LS_OP_VIEW | LS_OP_ELEMENTWISE | LS_OP_COLLECTIVE | LS_OP_TRANSFER)) ||
            n->op == &ls_op_pack || n->op == &ls_op_copy || n->op == &ls_op_fused;
 }
 
-/* A trained parameter: as the model declares it, or as a unit's flat state. */
+/* Whether it is a trained parameter: as the model declares it, or as a unit's flat state. */
 static bool is_parameter(const ls_node *n)
 {
     return n->op == &ls_op_param || (ls_is_source(n) && ls_is_parameters(ls_source_is(n)));
 }
 
-/* State of the model that is not trained. It is never offloaded, because ops use it in place. */
+/* Whether it is state of the model that is not trained. It is never offloaded, because ops use it in
+ * place. */
 static bool is_buffer(const ls_node *n) { return n->op == &ls_op_buffer; }
 
 static ls_status classify(storage *s)
@@ -251,7 +253,7 @@ static void name_mapped(storage *s)
     }
 }
 
-/* Whether gradients lie in the arena: all of them or none, so that the program that reads them agrees. */
+/* Whether gradients lie in the arena: all of them or none, so that all programs decide the same. */
 static bool gradients_in_arena(const storage *s)
 {
     for (int v = 1; v < s->g->n_vals; v++)
@@ -316,8 +318,8 @@ static ls_status make_allocs(storage *s, ls_tensor *operands)
         if (!step->kernel || !step->kernel->workspace)
             continue;
         ls_kernel_args a = ls_planner_args(g, n, &plan->device, operands);
-        for (int j = 0; j < ls_slots(n); j++)
-            memcpy(operands[j].strides, plan->locations[ls_slot_value(n, j).id].strides,
+        for (int j = 0; j < ls_operands(n); j++)
+            memcpy(operands[j].strides, plan->locations[ls_operand_value(n, j).id].strides,
                    sizeof operands[j].strides);
         const size_t bytes = step->kernel->workspace(&a);
         if (!bytes)
@@ -340,7 +342,7 @@ ls_status ls_planner_store(ls_planner *p)
     storage s = { .p = p, .plan = p->plan, .g = p->plan->graph };
     int most = 0;
     for (int i = 0; i < s.g->n_nodes; i++) {
-        const int n = ls_slots(s.g->nodes[i]);
+        const int n = ls_operands(s.g->nodes[i]);
         most = n > most ? n : most;
     }
     LS_TRY(make_sets(&s));

@@ -1,4 +1,4 @@
-/* strides.c - which layouts strides can express. Strides count elements; data is never read. */
+/* strides.c - decides which layouts strides can express. Strides count elements; data is never read. */
 #include "internal.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
-/* transfers.c - what moves between host memory and the memory of a device that has its own. */
+/* transfers.c - counts the bytes that move between host memory and the memory of a device that has its
+ * own. */
 #include "describe.h"
 #include "device/queue.h"
 #include "graph/identity.h"
@@ -15,8 +16,7 @@ static bool same(const ls_alloc *a, ls_identity is, const char *name)
     return !ls_identity_order(a->is, a->name, is, name);
 }
 
-/* Whether programs leave the value to each other: one makes it, and one (perhaps the same) has it as input.
- */
+/* Whether programs pass the value to each other: one makes it, and one (perhaps the same) has it as input. */
 static bool stays(int n, ls_plan *const *plans, const ls_alloc *a)
 {
     bool made = false, read = false;
@@ -43,8 +43,8 @@ static void add_io(ls_transfers *t, int n, ls_plan *const *plans, const ls_plan 
     }
 }
 
-/* A start copies the operand to the window, a wait the result to the device. State is there: it is copied
- * after the program that changes it. */
+/* The start of a collective copies the operand to the window, and its wait copies the result to the device.
+ * State is in the window already: it is copied after the program that changes it. */
 static void add_collectives(ls_transfers *t, const ls_plan *p, double runs)
 {
     for (int i = 0; i < p->n_collectives && !p->device.linked; i++) {

@@ -207,7 +207,7 @@ static ls_status check_parallel(ls_recipe *r)
         return ls_fail(LS_E_USAGE, "%s: '%s': write none, units, or words class:NAME and pattern:GLOB",
                        at(r, "parallel.recompute"), recompute);
     if (!strcmp(recompute, "units") && !strcmp(units, "none"))
-        return ls_fail(LS_E_USAGE, "%s: `units` needs parallel.units, which names them",
+        return ls_fail(LS_E_USAGE, "%s: `units` needs parallel.units, which names the FSDP modules",
                        at(r, "parallel.recompute"));
     return LS_OK;
 }

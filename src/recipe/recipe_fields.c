@@ -206,30 +206,32 @@ static const ls_key LAST[] = {
               "accepted: FULL_SHARD (fsdp, reshard_after_forward true), SHARD_GRAD_OP (fsdp, false), "
               "NO_SHARD (ddp), HYBRID_SHARD (hybrid)" },
     { "parallel.units", LS_KEY_WORDS, AT(parallel.units), "none", .may_change = true,
-      .help = "modules that are FSDP units, each gathered and reduced as a whole: words `class:NAME`, "
-              "`pattern:GLOB` (of their names) and `size:1e6` (elements), or a list of them, such as "
-              "`[class:T5Block, class:Embedding]`; `none`: one unit. The root unit has all other parameters. "
-              "With ddp they are only the blocks of `recompute: units`" },
+      .help = "the FSDP modules (in PyTorch, the modules that fully_shard is applied to): each is a unit, "
+              "gathered and reduced as a whole. Words `class:NAME`, `pattern:GLOB` (of their names) and "
+              "`size:1e6` (elements), or a list of them, such as `[class:T5Block, class:Embedding]`; `none`: "
+              "one unit. The root unit has all other parameters. With ddp units are buckets, and these words "
+              "only name the blocks of `recompute: units`" },
     { "parallel.reshard_after_forward", LS_KEY_RESHARD, AT(parallel.reshard_after_forward), "true",
       .may_change = true,
-      .help = "true: a gathered unit is freed after its forward pass and gathered again for its backward "
-              "pass; false: it is kept; N: a 1/N slice of it is kept and gathered over N neighbours (N "
-              "divides the ranks that shard)" },
+      .help = "true: a gathered FSDP module is freed after its forward pass and gathered again for its "
+              "backward pass; false: it is kept; N: a 1/N slice of it is kept and gathered over N neighbours "
+              "(N divides the ranks that shard)" },
     { "parallel.gather", LS_KEY_CHOICE, AT(parallel.gather), "auto",
       WORDS([LS_GATHER_AUTO] = "auto", [LS_GATHER_MAP] = "map", [LS_GATHER_COPY] = "copy"),
       .may_change = true, NEEDS(GATHERS),
-      .help = "where gathered units lie: `map`, one copy per host; `copy`, one per rank; `auto`, map if the "
+      .help = "where gathered FSDP modules lie: `map`, one copy per host; `copy`, one per rank; `auto`, map "
+              "if the "
               "ranks that gather share a host, nothing is offloaded and the device works in host memory" },
     { "parallel.prefetch.forward", LS_KEY_INT, AT(parallel.prefetch.forward), "1", 0, 1000,
       .may_change = true, NEEDS(GATHERS, "parallel.prefetch.memory 0"),
-      .help = "units that are gathered ahead in the forward pass" },
+      .help = "FSDP modules that are gathered ahead in the forward pass" },
     { "parallel.prefetch.backward", LS_KEY_INT, AT(parallel.prefetch.backward), "1", 0, 1000,
       .may_change = true, NEEDS(GATHERS, "parallel.prefetch.memory 0"),
-      .help = "units that are gathered ahead in the backward pass; 1 is BACKWARD_PRE" },
+      .help = "FSDP modules that are gathered ahead in the backward pass; 1 is BACKWARD_PRE" },
     { "parallel.prefetch.memory", LS_KEY_BYTES, AT(parallel.prefetch.memory), "0", 0, 1e18,
       .may_change = true, NEEDS(GATHERS),
-      .help = "memory for units that are gathered ahead, instead of the numbers `forward` and `backward`; 0: "
-              "use the numbers" },
+      .help = "memory for FSDP modules that are gathered ahead, instead of the numbers `forward` and "
+              "`backward`; 0: use the numbers" },
     { "parallel.tensor", LS_KEY_WORDS, AT(parallel.tensor), "auto", .may_change = true,
       .help = "layers that axis tp splits: `auto` (projections of a decoder or a ViT; embedding and output "
               "layer if the ranks divide the vocabulary), or words `colwise:MODULE` (a linear layer or a "

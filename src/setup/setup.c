@@ -31,8 +31,8 @@ static ls_status recompute(ls_setup *s, const ls_recipe *r)
     if (strstr(what, "size:"))
         return ls_fail(
             LS_E_USAGE,
-            "%s: units needs modules that parallel.units names (it is \"%s\"); or say class:NAME or "
-            "pattern:GLOB here",
+            "%s: `units` needs FSDP modules that parallel.units names by class or pattern (it is \"%s\"); "
+            "or write class:NAME or pattern:GLOB here",
             ls_recipe_where(r, "parallel.recompute"), what);
     s->trainer.recompute = what;
     return LS_OK;

@@ -16,7 +16,7 @@ static ls_status split(ls_graph **g, const ls_parallel *parallel)
 {
     ls_placement *outputs = ls_sys_calloc((size_t)(*g)->n_outputs, sizeof *outputs);
     LS_TRY(ls_sys_have(outputs));
-    ls_status s = ls_pass_place_open(g, parallel, outputs);
+    ls_status s = ls_pass_propagate_open(g, parallel, outputs);
     for (int i = 0; i < (*g)->n_outputs && s == LS_OK; i++)
         if (!strcmp((*g)->outputs[i].name, "logits") && outputs[i].kind != LS_INVARIANT)
             s = ls_fail(LS_E_INTERNAL, "the logits of a text generator would be split over ranks");
@@ -195,7 +195,7 @@ static ls_status predictions(ls_graph **g, ls_compiled *c, const char *outputs)
     LS_TRY_TO(s, ls_pass_slices_up(g), end);
     LS_TRY_TO(s, ls_pass_dce(g), end);
     LS_TRY_TO(s, ls_pass_narrow(g), end);
-    LS_TRY_TO(s, ls_pass_place(g, &c->parallel), end);
+    LS_TRY_TO(s, ls_pass_propagate(g, &c->parallel), end);
     LS_TRY_TO(s, ls_pass_units(g, &c->precision, &c->parallel, NULL, &c->units), end);
     cast_outputs(*g, &c->precision, derived);
     LS_TRY_TO(s, ls_graph_status(*g), end);

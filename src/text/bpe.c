@@ -25,13 +25,13 @@ ls_status ls_tokens_add(ls_tokens *t, int32_t id)
 
 ls_status ls_bpe_room(ls_bpe *b, ls_arena *a, int64_t merges)
 {
-    uint32_t slots = 16;
-    while (slots < 2 * (uint64_t)merges)
-        slots *= 2;
-    b->merges = LS_ARENA_ARRAY(a, ls_merge, slots);
+    uint32_t size = 16;
+    while (size < 2 * (uint64_t)merges)
+        size *= 2;
+    b->merges = LS_ARENA_ARRAY(a, ls_merge, size);
     LS_TRY(ls_arena_status(a));
-    b->mask = slots - 1;
-    for (uint32_t i = 0; i < slots; i++)
+    b->mask = size - 1;
+    for (uint32_t i = 0; i < size; i++)
         b->merges[i].rank = -1;
     return LS_OK;
 }

@@ -41,7 +41,7 @@ typedef struct ls_vocab {
     int32_t size;      /* largest id + 1 */
     const char **text; /* [size]; NULL: no token has this id */
     uint32_t *length;  /* [size] bytes */
-    int32_t *slots;    /* a hash table with open addressing: id; -1: free */
+    int32_t *table;    /* a hash table with open addressing: id; -1: free */
     uint32_t mask;
 } ls_vocab;
 ls_status ls_vocab_make(ls_vocab *v, ls_arena *a, int32_t size); /* empty, with room for ids below size */
@@ -111,7 +111,7 @@ uint32_t ls_char_of_byte(uint8_t b);
 
 /* ---- models (bpe.c, unigram.c) */
 
-/* pair: left id << 32 | right id. rank -1: a free slot. */
+/* pair: left id << 32 | right id. rank -1: a free entry. */
 typedef struct ls_merge {
     uint64_t pair;
     int32_t rank, id;

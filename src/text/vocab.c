@@ -6,34 +6,34 @@
 
 ls_status ls_vocab_make(ls_vocab *v, ls_arena *a, int32_t size)
 {
-    uint32_t slots = 16;
-    while (slots < 2 * (uint32_t)size)
-        slots *= 2;
+    uint32_t n = 16;
+    while (n < 2 * (uint32_t)size)
+        n *= 2;
     *v = (ls_vocab){ .size = size,
                      .text = LS_ARENA_ARRAY(a, const char *, size),
                      .length = LS_ARENA_ARRAY(a, uint32_t, size),
-                     .slots = LS_ARENA_ARRAY(a, int32_t, slots),
-                     .mask = slots - 1 };
+                     .table = LS_ARENA_ARRAY(a, int32_t, n),
+                     .mask = n - 1 };
     LS_TRY(ls_arena_status(a));
-    memset(v->slots, 0xff, sizeof *v->slots * slots);
+    memset(v->table, 0xff, sizeof *v->table * n);
     return LS_OK;
 }
 
-/* The slot of a text, or the free slot where it would be. */
-static int32_t *slot_of(const ls_vocab *v, const char *text, size_t n)
+/* The entry of a text, or the free entry where it would be. */
+static int32_t *entry_of(const ls_vocab *v, const char *text, size_t n)
 {
     uint32_t at = (uint32_t)ls_hash64(text, n) & v->mask;
     for (;; at = (at + 1) & v->mask) {
-        const int32_t id = v->slots[at];
+        const int32_t id = v->table[at];
         if (id < 0 || (v->length[id] == n && !memcmp(v->text[id], text, n)))
-            return &v->slots[at];
+            return &v->table[at];
     }
 }
 
 bool ls_vocab_put(ls_vocab *v, ls_arena *a, int32_t id, const char *text, size_t n)
 {
-    int32_t *slot = slot_of(v, text, n);
-    if (*slot >= 0 || v->text[id])
+    int32_t *entry = entry_of(v, text, n);
+    if (*entry >= 0 || v->text[id])
         return false;
     char *copy = ls_arena_alloc(a, n + 1);
     if (!copy)
@@ -41,11 +41,11 @@ bool ls_vocab_put(ls_vocab *v, ls_arena *a, int32_t id, const char *text, size_t
     memcpy(copy, text, n);
     v->text[id] = copy;
     v->length[id] = (uint32_t)n;
-    *slot = id;
+    *entry = id;
     return true;
 }
 
-int32_t ls_vocab_find(const ls_vocab *v, const char *text, size_t n) { return *slot_of(v, text, n); }
+int32_t ls_vocab_find(const ls_vocab *v, const char *text, size_t n) { return *entry_of(v, text, n); }
 
 void ls_find_byte_ids(const ls_vocab *v, int32_t out[256])
 {

@@ -36,7 +36,7 @@ typedef struct ls_launch_command_opts {
 } ls_launch_command_opts;
 
 typedef struct ls_eval_opts {
-    ls_recipe_arg target; /* a run, a checkpoint or a recipe */
+    ls_recipe_arg model; /* a run, a checkpoint or a recipe */
     bool json;
     bool generate;        /* --generate: also makes the texts, and compares them with the targets */
     ls_generate_opts how; /* as of predict */
@@ -46,7 +46,7 @@ typedef struct ls_eval_opts {
 } ls_eval_opts;
 
 typedef struct ls_predict_opts {
-    ls_recipe_arg target;
+    ls_recipe_arg model;
     int n_inputs;
     const char *const *inputs; /* image files; none: samples of a split */
     bool train_split;          /* --split train; default the evaluation split */
@@ -113,7 +113,7 @@ typedef struct ls_export_opts {
 } ls_export_opts;
 /* a weight file, checkpoint, run, or a recipe (its module tree, and each rank's local shards) */
 typedef struct ls_inspect_opts {
-    ls_recipe_arg target;
+    ls_recipe_arg model;
     const char *prefix; /* --prefix: of names in a DCP directory. NULL: none */
     bool verify, json;
     const char *html; /* write a page, in place of text. NULL: no */

@@ -16,8 +16,9 @@
 #include "launch/rank.h"
 #include "workers.h"
 
-static ls_status print(const ls_ui *ui, const ls_target *t, const ls_dataset *set, const ls_eval_result *e,
-                       int64_t step, const char *other_data, const ls_rouge_mean *rouge, bool json)
+static ls_status print(const ls_ui *ui, const ls_saved_model *t, const ls_dataset *set,
+                       const ls_eval_result *e, int64_t step, const char *other_data,
+                       const ls_rouge_mean *rouge, bool json)
 {
     const ls_field *targets = ls_dataset_field(set, "targets");
     const bool text = targets && targets->type.ndim > 0 && !isnan(e->accuracy) &&
@@ -78,7 +79,7 @@ static ls_status print(const ls_ui *ui, const ls_target *t, const ls_dataset *se
 }
 
 /* Texts are made in one process, by a model that reads sources. */
-static ls_status check_generate(const ls_target *t, bool several)
+static ls_status check_generate(const ls_saved_model *t, bool several)
 {
     const ls_model_row *m = ls_recipe_model(t->recipe);
     if (!m->t5)
@@ -90,17 +91,17 @@ static ls_status check_generate(const ls_target *t, bool several)
                    : LS_OK;
 }
 
-static ls_status generate(ls_rouge_mean *out, const ls_recipe_arg *target, const ls_dataset *set,
+static ls_status generate(ls_rouge_mean *out, const ls_recipe_arg *model, const ls_dataset *set,
                           const ls_split_opts *o, const ls_ui *ui)
 {
     ls_text_model m;
-    LS_TRY(ls_text_model_open(&m, target, true, true));
+    LS_TRY(ls_text_model_open(&m, model, true, true));
     const ls_status s = ls_split_rouge(out, &m, set, o, ui);
     ls_text_model_release(&m);
     return s;
 }
 
-static ls_status evaluate(const ls_target *t, ls_group *g, const ls_eval_opts *o, const ls_ui *ui)
+static ls_status evaluate(const ls_saved_model *t, ls_group *g, const ls_eval_opts *o, const ls_ui *ui)
 {
     ls_setup setup;
     ls_trainer *trainer = NULL;
@@ -110,22 +111,20 @@ static ls_status evaluate(const ls_target *t, ls_group *g, const ls_eval_opts *o
     ls_watch watch = ls_watch_flag(g, ui->stop);
     char *other_data = NULL;
     int64_t step = 0;
-    LS_TRY(ls_target_trainer(t, g, &setup, &trainer, &step));
+    LS_TRY(ls_saved_model_trainer(t, g, &setup, &trainer, &step));
     ls_status s = ls_setup_data(&set, t->recipe, &setup, LS_SPLIT_EVAL, ui);
     if (g)
         s = ls_ranks_agree(g, s);
     if (s == LS_OK)
         s = ls_data_agree(g, NULL, set);
     LS_TRY_TO(s, s, end);
-    other_data = !g || ls_group_rank(g) == 0 ? ls_target_other_data(t, set) : NULL;
+    other_data = !g || ls_group_rank(g) == 0 ? ls_saved_model_other_data(t, set) : NULL;
     LS_TRY_TO(s, ls_evaluate(trainer, set, setup.trainer.micro_batch, ui, &watch, &e), end);
     if (o->generate) {
         ls_watch writing = ls_watch_flag(NULL, ui->stop);
-        const ls_split_opts all = {
-            .count = set->n, .how = o->how, .beams = o->beams, .watch = &writing
-        };
+        const ls_split_opts all = { .count = set->n, .how = o->how, .beams = o->beams, .watch = &writing };
         ls_trainer_destroy(&trainer);
-        LS_TRY_TO(s, generate(&rouge, &o->target, set, &all, ui), end);
+        LS_TRY_TO(s, generate(&rouge, &o->model, set, &all, ui), end);
     }
     if (!g || ls_group_rank(g) == 0)
         s = print(ui, t, set, &e, step, other_data, o->generate ? &rouge : NULL, o->json);
@@ -139,19 +138,19 @@ end:
 /* Runs as a rank of an existing group, as the parent of the ranks that it starts, or as the only process. */
 static ls_status eval_run(ls_group *g, const ls_eval_opts *o, const ls_ui *ui)
 {
-    ls_target t;
-    ls_status s = ls_target_open(&t, &o->target);
+    ls_saved_model t;
+    ls_status s = ls_saved_model_open(&t, &o->model);
     LS_TRY(g ? ls_ranks_agree(g, s) : s);
     ls_launch_opts ranks = { .ranks = 1, .argv = o->argv, .stop = ui->stop, .pass = ui->pass };
     ls_hosts *hosts = NULL;
     if (o->generate)
-        s = check_generate(&t, g || ls_target_several(&t) || o->hosts.list || o->hosts.file);
+        s = check_generate(&t, g || ls_saved_model_several(&t) || o->hosts.list || o->hosts.file);
     if (s == LS_OK && !g)
         s = ls_workers_told(&ranks, &hosts, &o->hosts, t.recipe);
     if (s == LS_OK)
         s = ranks.ranks > 1 || hosts || ranks.cores ? ls_launch(&ranks) : evaluate(&t, g, o, ui);
     ls_hosts_free(&hosts);
-    ls_target_release(&t);
+    ls_saved_model_release(&t);
     return s;
 }
 

@@ -13,7 +13,7 @@
 #include "export_select.h"
 #include "record/rundir.h"
 #include "setup/folder.h"
-#include "target.h"
+#include "saved_model.h"
 
 /* Where the weights of `name` are: a run's are in its latest checkpoint. */
 static ls_status find_weights(char **out, const char *name)
@@ -100,7 +100,7 @@ static ls_status export_weights(const ls_export_opts *o, const ls_ui *ui, const 
     if (ls_checkpoint_is(from))
         LS_TRY(ls_checkpoint_verify(from, LS_VERIFY_FULL, NULL));
     ls_weights *w;
-    LS_TRY(ls_target_weights(&w, from, o->prefix));
+    LS_TRY(ls_saved_model_weights(&w, from, o->prefix));
     ls_status s = ls_folder_add_names_for(w, from, o->to);
     if (s == LS_OK)
         s = ls_export_select(w, from, o);

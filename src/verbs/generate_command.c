@@ -35,7 +35,7 @@ static ls_status encode(job *j)
 {
     const char *text;
     size_t bytes;
-    const int64_t context = j->model.target.recipe->data.seq_length;
+    const int64_t context = j->model.saved.recipe->data.seq_length;
     LS_TRY(ls_text_model_encode(&j->model, j->o->prompt, &j->prompt));
     if (is_t5(j))
         return LS_OK;
@@ -54,8 +54,7 @@ static int64_t rounded(int64_t tokens) { return (tokens + 63) / 64 * 64; }
 
 static ls_status create(job *j)
 {
-    const int64_t context = j->model.target.recipe->data.seq_length,
-                  wanted = rounded(j->prompt.n + j->tokens);
+    const int64_t context = j->model.saved.recipe->data.seq_length, wanted = rounded(j->prompt.n + j->tokens);
     ls_generator_opts o = { LS_GENERATOR_DEFAULTS, .beams = j->o->beams };
     if (is_t5(j)) {
         o.source = rounded(j->prompt.n);
@@ -177,17 +176,17 @@ static ls_status start(job *j, ls_group *g)
     const ls_ui *ui = j->ui;
     ls_launch_opts ranks = { .ranks = 1, .argv = j->o->argv, .stop = ui->stop, .pass = ui->pass };
     ls_hosts *hosts = NULL;
-    const ls_status s = ls_text_model_open(&j->model, &j->o->target, false, false);
+    const ls_status s = ls_text_model_open(&j->model, &j->o->model, false, false);
     LS_TRY(g ? ls_ranks_agree(g, s) : s);
     if (g) {
-        const ls_recipe *r = j->model.target.recipe;
+        const ls_recipe *r = j->model.saved.recipe;
         int threads;
         LS_TRY(ls_ranks_compare(&threads, NULL, g, r));
         j->model.setup.trainer.threads = r->threads ? (int)r->threads : threads;
         j->model.group = g;
         return generate_run(j);
     }
-    LS_TRY(ls_workers_told(&ranks, &hosts, &(ls_hosts_opts){ 0 }, j->model.target.recipe));
+    LS_TRY(ls_workers_told(&ranks, &hosts, &(ls_hosts_opts){ 0 }, j->model.saved.recipe));
     ls_hosts_free(&hosts);
     return ranks.ranks > 1 ? ls_launch(&ranks) : generate_run(j);
 }

@@ -15,7 +15,7 @@
 #include "inspect_page.h"
 #include "inspect_recipe.h"
 #include "module_tree.h"
-#include "target.h"
+#include "saved_model.h"
 
 static ls_status print_json(FILE *out, const char *path, int64_t n, const ls_tree_item *items)
 {
@@ -116,7 +116,7 @@ static ls_status write_page(const ls_inspect_opts *o, const char *path, const ls
 static ls_status inspect_weights(const ls_inspect_opts *o, const ls_ui *ui, const char *path)
 {
     ls_weights *w;
-    LS_TRY(ls_target_weights(&w, path, o->prefix));
+    LS_TRY(ls_saved_model_weights(&w, path, o->prefix));
     int64_t n = ls_weights_count(w);
     ls_tree_item *items = ls_sys_calloc((size_t)n + 1, sizeof *items);
     if (!items) {
@@ -176,7 +176,7 @@ static ls_status inspect_folder(const ls_inspect_opts *o, const ls_ui *ui, const
 
 ls_status ls_inspect_command(const ls_inspect_opts *o, const ls_ui *ui)
 {
-    const char *path = o->target.name;
+    const char *path = o->model.name;
     if (o->prefix)
         return inspect_folder(o, ui, path);
     if (ls_dir_exists(path)) {

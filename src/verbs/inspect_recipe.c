@@ -25,7 +25,7 @@ static ls_status build(model *m, const ls_recipe_arg *arg)
     ls_graph_evaluate(m->graph); /* one sample is too few for batch norm in training */
     LS_TRY(ls_recipe_build(m->graph, m->recipe, 1));
     m->graph->n_outputs = 0; /* nothing runs: an output that an axis splits is none of our business */
-    LS_TRY(ls_pass_place(&m->graph, &m->setup.trainer.parallel));
+    LS_TRY(ls_pass_propagate(&m->graph, &m->setup.trainer.parallel));
     const ls_precision precision = ls_trainer_precision(&m->setup.trainer);
     const char *words[LS_GROUPS_MOST];
     ls_trained trained;
@@ -157,7 +157,7 @@ static ls_status write_page(const model *m, const char *path)
 ls_status ls_inspect_recipe(const ls_inspect_opts *o, const ls_ui *ui)
 {
     model m = { 0 };
-    ls_status s = build(&m, &o->target);
+    ls_status s = build(&m, &o->model);
     if (s == LS_OK)
         s = o->html ? write_page(&m, o->html) : (o->json ? print_json : print_text)(&m, ui);
     ls_units_release(&m.units);

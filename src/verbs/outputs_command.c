@@ -23,7 +23,7 @@ enum { MOST = 16 };
 typedef struct job {
     const ls_predict_opts *o;
     const ls_ui *ui;
-    ls_target target;
+    ls_saved_model saved;
     ls_setup setup;
     ls_predictor *predictor;
     ls_dataset *set;
@@ -335,20 +335,20 @@ static const char *by_default(const ls_recipe *r)
 static ls_status make_predictor(job *j)
 {
     ls_checkpoint c;
-    const ls_recipe *r = j->target.recipe;
+    const ls_recipe *r = j->saved.recipe;
     char *words = ls_sys_strdup(j->o->output ? j->o->output : by_default(r));
     for (char *p = words; p && *p; p++)
         *p = *p == ',' ? ' ' : *p;
     const ls_predictor_opts o = { LS_PREDICTOR_DEFAULTS, .outputs = words };
     ls_status s = ls_checkpoint_open(
-        &c, j->target.checkpoint,
+        &c, j->saved.checkpoint,
         r->checkpoint.verify == LS_VERIFY_CHOICE_FULL ? LS_VERIFY_FULL : LS_VERIFY_SIZES, NULL);
     if (s == LS_OK) {
         s = r->eval.ema ? ls_checkpoint_use_ema(&c) : LS_OK;
         if (s == LS_OK)
-            s = ls_target_blame_model(
-                &j->target, ls_recipe_blame(r, ls_predictor_make(&j->predictor, ls_recipe_build, r,
-                                                                 &j->setup.trainer, &o, c.weights)));
+            s = ls_saved_model_blame_model(
+                &j->saved, ls_recipe_blame(r, ls_predictor_make(&j->predictor, ls_recipe_build, r,
+                                                                &j->setup.trainer, &o, c.weights)));
         ls_checkpoint_release(&c);
     }
     free(words);
@@ -383,13 +383,13 @@ static ls_status open_samples(job *j)
     j->batch = j->setup.trainer.micro_batch;
     j->n = o->n_inputs;
     if (o->n_inputs)
-        return ls_recipe_pictures(&j->set, j->target.recipe, o->n_inputs, o->inputs);
-    LS_TRY(ls_setup_data(&j->set, j->target.recipe, &j->setup,
-                         o->train_split ? LS_SPLIT_TRAIN : LS_SPLIT_EVAL, j->ui));
+        return ls_recipe_pictures(&j->set, j->saved.recipe, o->n_inputs, o->inputs);
+    LS_TRY(ls_setup_data(&j->set, j->saved.recipe, &j->setup, o->train_split ? LS_SPLIT_TRAIN : LS_SPLIT_EVAL,
+                         j->ui));
     if (o->first < 0 || o->count < 1 || o->first >= j->set->n)
         return ls_fail(LS_E_USAGE, "--first %lld --count %lld: the split has samples 0 to %lld",
                        (long long)o->first, (long long)o->count, (long long)j->set->n - 1);
-    free(ls_target_other_data(&j->target, j->set));
+    free(ls_saved_model_other_data(&j->saved, j->set));
     j->first = o->first;
     j->n = o->count < j->set->n - o->first ? o->count : j->set->n - o->first;
     return ls_predictor_check_data(j->predictor, j->set);
@@ -397,8 +397,8 @@ static ls_status open_samples(job *j)
 
 static ls_status outputs_run(job *j)
 {
-    LS_TRY(ls_setup_inference(&j->setup, j->target.recipe, 1, 0, 0));
-    ls_target_check_module(&j->target);
+    LS_TRY(ls_setup_inference(&j->setup, j->saved.recipe, 1, 0, 0));
+    ls_saved_model_check_module(&j->saved);
     LS_TRY(make_predictor(j));
     LS_TRY(check_outputs(j));
     LS_TRY(open_samples(j));
@@ -415,14 +415,14 @@ static ls_status outputs_run(job *j)
         ls_writer_abort(&j->file);
     if (s == LS_OK)
         ls_log_info("%lld samples in %s", (long long)j->n, j->o->out);
-    if (s == LS_OK && j->set->builtin && !strcmp(j->target.recipe->data.type, "shapes"))
+    if (s == LS_OK && j->set->builtin && !strcmp(j->saved.recipe->data.type, "shapes"))
         ls_log_warn("these are %s, not real data", j->set->source);
     return s;
 }
 
-ls_status ls_outputs_command(const ls_predict_opts *o, ls_target *target, const ls_ui *ui)
+ls_status ls_outputs_command(const ls_predict_opts *o, ls_saved_model *saved, const ls_ui *ui)
 {
-    job j = { .o = o, .ui = ui, .target = *target };
+    job j = { .o = o, .ui = ui, .saved = *saved };
     const ls_status s = outputs_run(&j);
     for (int i = 0; i < j.n_inputs; i++)
         free(j.inputs[i].tensor.data);
@@ -430,6 +430,6 @@ ls_status ls_outputs_command(const ls_predict_opts *o, ls_target *target, const 
         free(j.outputs[i].tensor.data);
     ls_dataset_close(&j.set);
     ls_predictor_destroy(&j.predictor);
-    *target = j.target;
+    *saved = j.saved;
     return s;
 }

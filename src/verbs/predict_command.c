@@ -24,7 +24,7 @@ typedef struct sample {
 typedef struct job {
     const ls_predict_opts *o;
     const ls_ui *ui;
-    ls_target target;
+    ls_saved_model saved;
     ls_setup setup;
     ls_trainer *trainer;
     ls_dataset *set; /* class names come from it, and samples if no files are given */
@@ -49,7 +49,7 @@ static ls_status read_file(const job *j, uint8_t *to, const char *path)
 
 static ls_status read_files(job *j)
 {
-    const ls_recipe *r = j->target.recipe;
+    const ls_recipe *r = j->saved.recipe;
     const ls_image_eval eval = ls_image_eval_of(j->setup.size, (int)r->data.resize);
     /* a model of pictures in files sees a new one as it saw those of its evaluation */
     const bool as_evaluation = !strcmp(r->data.type, "images") && !j->o->resize;
@@ -237,7 +237,7 @@ static ls_status draw(const job *j, bool only_check)
             class_text(j, j->samples[i].predicted, text[i][1]), j->samples[i].probability
         };
     char title[128];
-    snprintf(title, sizeof title, "%s, step %lld", j->target.recipe->run.name, (long long)j->step);
+    snprintf(title, sizeof title, "%s, step %lld", j->saved.recipe->run.name, (long long)j->step);
     bool builtin = j->set && j->set->builtin;
     ls_picture p = { .title = title,
                      .note = builtin ? "built-in shapes, not real data" : "",
@@ -257,9 +257,9 @@ static ls_status draw(const job *j, bool only_check)
 
 static ls_status predict_run(job *j)
 {
-    LS_TRY(ls_target_trainer(&j->target, NULL, &j->setup, &j->trainer, &j->step));
+    LS_TRY(ls_saved_model_trainer(&j->saved, NULL, &j->setup, &j->trainer, &j->step));
     j->image_bytes = (size_t)j->setup.channels * (size_t)j->setup.size * (size_t)j->setup.size;
-    ls_status s = ls_setup_data(&j->set, j->target.recipe, &j->setup,
+    ls_status s = ls_setup_data(&j->set, j->saved.recipe, &j->setup,
                                 j->o->train_split ? LS_SPLIT_TRAIN : LS_SPLIT_EVAL, j->ui);
     j->n = j->o->n_inputs;
     if (!j->n) {
@@ -273,7 +273,7 @@ static ls_status predict_run(job *j)
                         (long long)j->o->first);
     }
     if (!j->o->n_inputs)
-        free(ls_target_other_data(&j->target, j->set));
+        free(ls_saved_model_other_data(&j->saved, j->set));
     LS_TRY(check_width(j));
     j->images = ls_sys_malloc((size_t)j->n * j->image_bytes);
     j->samples = ls_sys_calloc((size_t)j->n, sizeof *j->samples);
@@ -290,7 +290,7 @@ static ls_status predict_run(job *j)
     else
         print_table(j);
     if (j->set && j->set->builtin &&
-        !strcmp(j->target.recipe->data.type, "shapes")) /* for other types, opening the set has logged it */
+        !strcmp(j->saved.recipe->data.type, "shapes")) /* for other types, opening the set has logged it */
         ls_log_warn("these are %s, not real data", j->set->source);
     return j->o->out ? draw(j, false) : LS_OK;
 }
@@ -305,7 +305,7 @@ static bool is_rows(const char *out)
 /* Files have the model's size only where pictures in files are cut to it. */
 static ls_status check_files(const job *j)
 {
-    return is_rows(j->o->out) && j->o->n_inputs && strcmp(j->target.recipe->data.type, "images")
+    return is_rows(j->o->out) && j->o->n_inputs && strcmp(j->saved.recipe->data.type, "images")
                ? ls_fail(LS_E_USAGE,
                          "%s: an image, and --out of this kind is for samples of a split, unless the recipe "
                          "has data.type images",
@@ -316,33 +316,33 @@ static ls_status check_files(const job *j)
 static ls_status predict(job *j)
 {
     const ls_predict_opts *o = j->o;
-    const ls_samples kind = ls_recipe_samples(j->target.recipe);
-    if (ls_target_several(&j->target))
+    const ls_samples kind = ls_recipe_samples(j->saved.recipe);
+    if (ls_saved_model_several(&j->saved))
         return ls_fail(LS_E_USAGE,
                        "lockstep predict runs in one process, with all its threads: leave out workers");
     if (kind == LS_SAMPLES_PAIRS)
         return ls_fail(LS_E_USAGE,
                        "%s: a T5 needs --prompt TEXT, for which it writes a target, or --out FILE.jsonl for "
                        "the texts of a whole split",
-                       o->target.name);
-    const bool numbers = kind == LS_SAMPLES_IMAGES && j->target.recipe->model.outputs.n;
+                       o->model.name);
+    const bool numbers = kind == LS_SAMPLES_IMAGES && j->saved.recipe->model.outputs.n;
     if (is_rows(o->out) || (numbers && !o->out && !o->show && !o->resize))
-        return ls_outputs_command(o, &j->target, j->ui);
+        return ls_outputs_command(o, &j->saved, j->ui);
     if (numbers)
         return ls_fail(LS_E_USAGE,
                        "%s: this model computes numbers: leave out --show, --resize and pictures of --out",
-                       o->target.name);
+                       o->model.name);
     if (kind == LS_SAMPLES_TEXT)
         return ls_fail(
             LS_E_USAGE,
             "%s: a language model needs --prompt TEXT, which it continues; lockstep eval shows its "
             "loss",
-            o->target.name);
+            o->model.name);
     if (kind != LS_SAMPLES_IMAGES)
         return ls_fail(
             LS_E_USAGE,
             "%s: the predictions of this model go to a file: --out FILE.npy, FILE.csv or FILE.jsonl",
-            o->target.name);
+            o->model.name);
     return predict_run(j);
 }
 
@@ -352,15 +352,15 @@ ls_status ls_predict_command(const ls_predict_opts *o, const ls_ui *ui)
     const char *dot = o->out ? strrchr(o->out, '.') : NULL;
     if (o->prompt)
         return ls_generate_command(o, ui);
-    LS_TRY(ls_target_open(&j.target, &o->target));
+    LS_TRY(ls_saved_model_open(&j.saved, &o->model));
     const bool texts = dot && !strcmp(dot, ".jsonl") &&
-                       ls_recipe_model(j.target.recipe)->samples == LS_SAMPLES_PAIRS;
+                       ls_recipe_model(j.saved.recipe)->samples == LS_SAMPLES_PAIRS;
     ls_status s = check_files(&j);
     if (s == LS_OK)
         s = texts ? ls_texts_command(o, ui) : predict(&j);
     ls_trainer_destroy(&j.trainer);
     ls_dataset_close(&j.set);
-    ls_target_release(&j.target);
+    ls_saved_model_release(&j.saved);
     free(j.images);
     free(j.samples);
     return s;

@@ -36,34 +36,34 @@ static ls_status open_target(ls_text_model *m, const ls_recipe_arg *arg, bool tr
         LS_TRY(ls_folder_find(&dir, arg->name)); /* fails with the message for a missing folder */
         free(dir);
     }
-    LS_TRY(folder ? ls_folder_recipe(&m->target.recipe, arg->name, arg->n_sets, arg->sets)
-                  : ls_target_open(&m->target, arg));
-    const ls_model_row *row = ls_recipe_model(m->target.recipe);
+    LS_TRY(folder ? ls_folder_recipe(&m->saved.recipe, arg->name, arg->n_sets, arg->sets)
+                  : ls_saved_model_open(&m->saved, arg));
+    const ls_model_row *row = ls_recipe_model(m->saved.recipe);
     char list[LS_MODEL_LIST];
     if (!ls_model_makes_text(row))
         return ls_fail(LS_E_USAGE, "%s: a model of type %s does not generate text; models that do: %s",
                        arg->name, row->name, ls_model_list(list, ls_model_makes_text));
-    if (alone && ls_target_several(&m->target))
+    if (alone && ls_saved_model_several(&m->saved))
         return ls_fail(LS_E_USAGE,
                        "text is generated in one process, with all its threads: leave out workers");
-    return ls_setup_inference(&m->setup, m->target.recipe, 1, 0, 0);
+    return ls_setup_inference(&m->setup, m->saved.recipe, 1, 0, 0);
 }
 
-/* `target` has tokens that end a text; NULL: only the recipe has. */
-static ls_status open_tokenizer(ls_text_model *m, const char *target)
+/* The folder has tokens that end a text; NULL: only the recipe has. */
+static ls_status open_tokenizer(ls_text_model *m, const char *folder)
 {
-    const ls_recipe *r = m->target.recipe;
+    const ls_recipe *r = m->saved.recipe;
     const char *name = r->data.tokenizer;
     char *file = NULL;
     LS_TRY(ls_recipe_check_names(r, "data.tokenizer"));
     LS_TRY(ls_recipe_blame(r, ls_tokenizer_find(&file, name)));
     ls_status s = ls_tokenizer_open(&m->tokenizer, file);
     if (s == LS_OK)
-        ls_target_check_tokenizer(&m->target, file);
+        ls_saved_model_check_tokenizer(&m->saved, file);
     free(file);
     LS_TRY(s);
-    if (target)
-        LS_TRY(ls_folder_ends(m->ends, LS_MAX_ENDS, &m->n_ends, target));
+    if (folder)
+        LS_TRY(ls_folder_ends(m->ends, LS_MAX_ENDS, &m->n_ends, folder));
     if (m->n_ends)
         return LS_OK;
     m->n_ends = 1;
@@ -75,7 +75,7 @@ ls_status ls_text_model_open(ls_text_model *m, const ls_recipe_arg *arg, bool tr
     *m = (ls_text_model){ 0 };
     ls_status s = open_target(m, arg, trained, alone);
     if (s == LS_OK)
-        s = open_tokenizer(m, m->target.checkpoint ? NULL : arg->name);
+        s = open_tokenizer(m, m->saved.checkpoint ? NULL : arg->name);
     if (s != LS_OK)
         ls_text_model_release(m);
     return s;
@@ -83,7 +83,7 @@ ls_status ls_text_model_open(ls_text_model *m, const ls_recipe_arg *arg, bool tr
 
 ls_status ls_text_model_of_run(ls_text_model *m, ls_recipe *r, const ls_setup *setup, ls_trainer *t)
 {
-    *m = (ls_text_model){ .target = { .recipe = r }, .setup = *setup, .trainer = t };
+    *m = (ls_text_model){ .saved = { .recipe = r }, .setup = *setup, .trainer = t };
     ls_stop_hold(true); /* a rank that ends here alone could not save with the others */
     const ls_status s = open_tokenizer(m, NULL);
     ls_stop_hold(false);
@@ -95,10 +95,10 @@ ls_status ls_text_model_of_run(ls_text_model *m, ls_recipe *r, const ls_setup *s
 void ls_text_model_release(ls_text_model *m)
 {
     if (m->trainer)
-        m->target.recipe = NULL; /* of the run */
+        m->saved.recipe = NULL; /* of the run */
     ls_generator_destroy(&m->generator);
     ls_tokenizer_close(&m->tokenizer);
-    ls_target_release(&m->target);
+    ls_saved_model_release(&m->saved);
 }
 
 bool ls_text_model_is_end(const ls_text_model *m, int32_t id)
@@ -123,9 +123,9 @@ static ls_status add_end(const ls_text_model *m, ls_tokens *ids)
 /* As the data set makes a source: prefix and text, cut, with an end token. */
 static ls_status encode_source(const ls_text_model *m, const char *text, ls_tokens *ids)
 {
-    const int64_t most = m->target.recipe->data.source_length;
+    const int64_t most = m->saved.recipe->data.source_length;
     ls_str source = { 0 };
-    ls_str_add(&source, m->target.recipe->data.prefix);
+    ls_str_add(&source, m->saved.recipe->data.prefix);
     ls_str_add(&source, text);
     ls_status s = ls_str_status(&source);
     if (s == LS_OK)
@@ -170,7 +170,7 @@ static ls_status generator_of_run(ls_text_model *m, const ls_generator_opts *o)
 {
     ls_group *g = m->setup.trainer.group;
     ls_generator_destroy(&m->generator);
-    const ls_status s = ls_generator_of_recipe(&m->generator, m->target.recipe, NULL, o);
+    const ls_status s = ls_generator_of_recipe(&m->generator, m->saved.recipe, NULL, o);
     LS_TRY(g ? ls_ranks_agree(g, s) : s);
     return take_weights(m);
 }
@@ -196,19 +196,19 @@ ls_status ls_text_model_generator(ls_text_model *m, const ls_generator_opts *o)
         return s;
     }
     all.group = m->group;
-    if (!m->target.checkpoint) {
-        LS_TRY(ls_setup_weights(&w, m->target.recipe));
-        s = ls_generator_of_recipe(&m->generator, m->target.recipe, w, &all);
+    if (!m->saved.checkpoint) {
+        LS_TRY(ls_setup_weights(&w, m->saved.recipe));
+        s = ls_generator_of_recipe(&m->generator, m->saved.recipe, w, &all);
         ls_weights_close(&w);
         return s;
     }
-    const bool full = m->target.recipe->checkpoint.verify == LS_VERIFY_CHOICE_FULL;
-    LS_TRY(ls_checkpoint_open(&c, m->target.checkpoint, full ? LS_VERIFY_FULL : LS_VERIFY_SIZES, m->group));
-    s = m->target.recipe->eval.ema ? ls_checkpoint_use_ema(&c) : LS_OK;
+    const bool full = m->saved.recipe->checkpoint.verify == LS_VERIFY_CHOICE_FULL;
+    LS_TRY(ls_checkpoint_open(&c, m->saved.checkpoint, full ? LS_VERIFY_FULL : LS_VERIFY_SIZES, m->group));
+    s = m->saved.recipe->eval.ema ? ls_checkpoint_use_ema(&c) : LS_OK;
     if (s == LS_OK)
-        s = ls_generator_of_recipe(&m->generator, m->target.recipe, c.weights, &all);
+        s = ls_generator_of_recipe(&m->generator, m->saved.recipe, c.weights, &all);
     ls_checkpoint_release(&c);
-    return ls_target_blame_model(&m->target, s);
+    return ls_saved_model_blame_model(&m->saved, s);
 }
 
 ls_generate_opts ls_text_model_options(const ls_text_model *m, const ls_generate_opts *how)

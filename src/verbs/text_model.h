@@ -1,22 +1,22 @@
-/* text_model.h - what a command needs to generate text: a target, its tokenizer and a generator with its
+/* text_model.h - what a command needs to generate text: a model, its tokenizer and a generator with its
  * weights. */
 #pragma once
-#include "target.h"
+#include "saved_model.h"
 
 enum { LS_MAX_ENDS = 16 };
 
 typedef struct ls_text_model {
-    ls_target target; /* without a checkpoint: a Hugging Face folder */
+    ls_saved_model saved; /* without a checkpoint: a Hugging Face folder */
     ls_setup setup;
     ls_tokenizer *tokenizer;
     ls_generator *generator;
     int32_t ends[LS_MAX_ENDS]; /* tokens that end a text; an empty prompt becomes the first of them */
     int n_ends;
     ls_group *group;     /* of ranks that split the layers; NULL: one process */
-    ls_trainer *trainer; /* of a run that trains: has the weights; NULL: the target has them */
+    ls_trainer *trainer; /* of a run that trains: has the weights; NULL: `saved` has them */
 } ls_text_model;
 
-/* Opens target, setup and tokenizer. The target may be a Hugging Face folder unless `trained`. LS_E_USAGE if
+/* Opens model, setup and tokenizer. The model may be a Hugging Face folder unless `trained`. LS_E_USAGE if
  * its model generates no text, or if `alone` and several workers are asked for. Local. */
 ls_status ls_text_model_open(ls_text_model *m, const ls_recipe_arg *arg, bool trained, bool alone);
 /* The same for a run that trains, whose recipe, setup and trainer must outlive it. Local. */

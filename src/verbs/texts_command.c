@@ -49,8 +49,8 @@ static ls_status texts_run(job *j, ls_text_model *m, const ls_predict_opts *o, c
             "--out %s: only a T5 writes texts for a split, and this model is of type %s; give it --prompt "
             "TEXT to continue",
             o->out, m->setup.model->name);
-    LS_TRY(ls_setup_data(&set, m->target.recipe, &m->setup, o->train_split ? LS_SPLIT_TRAIN : LS_SPLIT_EVAL,
-                         ui));
+    LS_TRY(
+        ls_setup_data(&set, m->saved.recipe, &m->setup, o->train_split ? LS_SPLIT_TRAIN : LS_SPLIT_EVAL, ui));
     /* fails before the long work. A file gets its temporary name behind it, so nothing is left of a process
      * that is killed meanwhile; a pipe stays open. */
     ls_status s = ls_writer_open(&file, o->out);
@@ -76,7 +76,7 @@ ls_status ls_texts_command(const ls_predict_opts *o, const ls_ui *ui)
 {
     job j = { .n = 0 };
     ls_text_model m;
-    LS_TRY(ls_text_model_open(&m, &o->target, true, true));
+    LS_TRY(ls_text_model_open(&m, &o->model, true, true));
     const ls_status s = texts_run(&j, &m, o, ui);
     if (s == LS_OK)
         ls_log_info("%lld texts in %s", (long long)j.n, o->out);

@@ -24,7 +24,7 @@ ls_status ls_workers_choose(ls_workers *w, int most, int *workers);
 /* The same after a failure: LS_E_PEER when too few hosts answer. `context` is a ls_workers. */
 ls_status ls_workers_choose_again(void *context, int most, int *workers);
 /* The same for ranks that do not train: fills ranks, hosts, threads and cores of *o. The recipe has a number
- * only if the command line gave one (ls_target_open). The caller frees *hosts. */
+ * only if the command line gave one (ls_saved_model_open). The caller frees *hosts. */
 ls_status ls_workers_told(ls_launch_opts *o, ls_hosts **hosts, const ls_hosts_opts *places,
                           const ls_recipe *r);
 /* Refuses ranks that have fewer cores, or more neighbours on their host, than the recipe says. *threads: as

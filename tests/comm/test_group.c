@@ -91,7 +91,7 @@ static ls_status mesh(ls_group *g, void *context)
 {
     (void)context;
     int r = ls_group_rank(g), row[2] = { r / 2 * 2, r / 2 * 2 + 1 }, column[2] = { r % 2, r % 2 + 2 };
-    for (int round = 0; round < 3; round++) { /* slots are used again */
+    for (int round = 0; round < 3; round++) { /* records are used again */
         ls_axis *a, *b;
         ls_window *w;
         LS_TRY(ls_axis_create(&a, g, "shard", 2, row));

@@ -251,9 +251,9 @@ static void what_cannot_be_says_why(void **state)
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:4", .data = LS_DATA_DDP, .reshard_after_forward = 2),
               "2 slices, but data: ddp shards nothing");
     CANNOT_BE(LS_E_UNSUPPORTED, LAYOUT("dp:4", .data = LS_DATA_DDP, .offload = LS_OFFLOAD_CPU),
-              "offload: cpu moves slices", "ddp has none", "fsdp or hybrid");
+              "offload: cpu keeps the shards", "data: ddp does not shard", "fsdp or hybrid");
     CANNOT_BE(LS_E_UNSUPPORTED, LAYOUT("dp:1", .data = LS_DATA_NONE, .offload = LS_OFFLOAD_CPU),
-              "none has none");
+              "data: none does not shard");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:4", .gather = LS_GATHER_MAP, .offload = LS_OFFLOAD_CPU), "gather: map",
               "offload: cpu", "copy or auto");
     CANNOT_BE(LS_E_UNSUPPORTED, LAYOUT("dp:4", .gather = LS_GATHER_MAP, .ranks_per_host = 2),

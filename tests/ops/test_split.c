@@ -12,7 +12,7 @@
 #include "lockstep/nn.h"
 #include "ops/rules.h"
 #include "passes/over_ranks.h"
-#include "passes/place.h"
+#include "passes/propagate.h"
 #include "support/ranks.h"
 #include "support/support.h"
 
@@ -119,7 +119,7 @@ static ls_placement lies(const ls_seed *s)
 static ls_status one_rank(ls_group *group, void *context)
 {
     trial *t = context;
-    const ls_place_axis axis = { "tp", ls_group_size(group), ls_group_rank(group), 0 };
+    const ls_shard_axis axis = { "tp", ls_group_size(group), ls_group_rank(group), 0 };
     const ls_parallel p = { LS_PARALLEL_DEFAULTS, .mesh = { .n = 1, .axes = { { "tp", axis.ranks } } },
                             .rank = axis.position };
     ls_seed seeds[64] = { { 0 } };
@@ -147,7 +147,7 @@ static ls_status one_rank(ls_group *group, void *context)
                  is_param ? lies(&seeds[wrt[f].id]) : (ls_placement){ LS_INVARIANT, 0, 0 }, &axis);
         f += is_param;
     }
-    ls_status s = axis.ranks > 1 ? ls_place_values(&g, &p, seeds, &axis, placed) : LS_OK;
+    ls_status s = axis.ranks > 1 ? ls_propagate(&g, &p, seeds, &axis, placed) : LS_OK;
     if (s == LS_OK && has_gradient(t))
         differentiate(g, n_wrt, NULL);
     const int n = g->n_outputs;
@@ -278,12 +278,12 @@ static void split(const op_case *c, int loop, int ranks, ls_arena *a, int *done)
 
 /* Sources have no operands; what writes a state needs the states of a session
  * (tests/generate/test_generate.c). */
-static bool walked(const ls_op *op)
+static bool propagated(const ls_op *op)
 {
     return op->max_in != 0 && !(op->rule && !strcmp(op->rule, LS_RULE_LATER)) && !(op->flags & LS_OP_EFFECT);
 }
 
-/* Some float operand is split in it: what a walk meets. */
+/* Some float operand is split in this loop. */
 static bool votes(const trial *t, int loop)
 {
     for (int k = 0; k < t->c.n_in; k++)
@@ -301,7 +301,7 @@ static void every_loop_of_every_case(void **state)
     int total = 0;
     for (const ls_op *const *op = ls_ops; *op; op++) {
         int done = 0, loops = 0;
-        for (const op_case *c = ls_test_cases; c->op && walked(*op); c++) {
+        for (const op_case *c = ls_test_cases; c->op && propagated(*op); c++) {
             trial t = { .c = *c, .op = *op };
             if (strcmp(c->op, (*op)->name) || c->no_gradient || c->f32_only)
                 continue;

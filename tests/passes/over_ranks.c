@@ -60,7 +60,7 @@ ls_status run_over_ranks(ls_group *group, const ls_graph *g, const feed *feeds, 
 }
 
 void block_of(double *out, const double *whole, const ls_type *type, ls_placement p,
-              const ls_place_axis *axis)
+              const ls_shard_axis *axis)
 {
     int64_t outer = 1, middle = 1, inner = 1;
     for (int d = 0; d < type->ndim; d++)

@@ -15,6 +15,6 @@ ls_status run_over_ranks(ls_group *group, const ls_graph *g, const feed *feeds, 
 
 /* What rank `position` has of `whole` placed so: in Shard its block, else all of it. */
 void block_of(double *out, const double *whole, const ls_type *type, ls_placement p,
-              const ls_place_axis *axis);
+              const ls_shard_axis *axis);
 /* Random multiples of 1/8, whose sums are exact: a function of (seed, element). */
 void fill_exact(double *out, int64_t n, uint64_t seed);

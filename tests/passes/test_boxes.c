@@ -8,7 +8,7 @@
 #include "passes/autodiff.h"
 #include "passes/evaluate.h"
 #include "passes/over_ranks.h"
-#include "passes/place.h"
+#include "passes/propagate.h"
 #include "support/ranks.h"
 #include "support/support.h"
 
@@ -33,7 +33,7 @@ static ls_graph *sliced(ls_dtype type, bool residual)
 }
 
 /* x is split in dimension `dim` over axis.ranks. */
-static ls_status split(ls_graph **g, int dim, const ls_place_axis *axis)
+static ls_status split(ls_graph **g, int dim, const ls_shard_axis *axis)
 {
     const ls_parallel p = { LS_PARALLEL_DEFAULTS, .mesh = { .n = 1, .axes = { { "tp", axis->ranks } } },
                             .rank = axis->position };
@@ -42,7 +42,7 @@ static ls_status split(ls_graph **g, int dim, const ls_place_axis *axis)
     for (int i = 0; i < (*g)->n_nodes; i++)
         if ((*g)->nodes[i]->op == &ls_op_param)
             seeds[(*g)->nodes[i]->out[0].id] = (ls_seed){ "colwise:x", dim, 1 };
-    return ls_place_values(g, &p, seeds, axis, placed);
+    return ls_propagate(g, &p, seeds, axis, placed);
 }
 
 /* How many nodes of the op are at `box`; -1 when one is elsewhere. */
@@ -76,7 +76,7 @@ static void every_pass_keeps_it(void **state)
     const ls_box box = rows_of_columns(1);
     const ls_parallel p = { LS_PARALLEL_DEFAULTS };
     ASSERT_OK(ls_pass_slices_up(&g));
-    ASSERT_OK(split(&g, 2, &(ls_place_axis){ .name = "tp", .ranks = 2, .position = 1 }));
+    ASSERT_OK(split(&g, 2, &(ls_shard_axis){ .name = "tp", .ranks = 2, .position = 1 }));
     assert_int_equal(count_at(g, &ls_op_dropout, &box), 1);
     ASSERT_OK(ls_pass_units(&g, &(ls_precision){ LS_PRECISION_DEFAULTS, .param = LS_BF16 }, &p, NULL, &u));
     ls_value grad;
@@ -195,9 +195,9 @@ static ls_status one_of_four(ls_group *g, void *context)
     ls_graph *m = sliced(LS_F64, false);
     LS_TRY(ls_pass_slices_up(&m));
     m->n_outputs--; /* the loss would be summed over the ranks */
-    LS_TRY(split(&m, 0, &(ls_place_axis){ .name = "samples", .ranks = 2, .position = rank / 2 }));
+    LS_TRY(split(&m, 0, &(ls_shard_axis){ .name = "samples", .ranks = 2, .position = rank / 2 }));
     LS_TRY(
-        split(&m, 2, &(ls_place_axis){ .name = "columns", .ranks = 2, .position = rank % 2, .number = 1 }));
+        split(&m, 2, &(ls_shard_axis){ .name = "columns", .ranks = 2, .position = rank % 2, .number = 1 }));
     RANK_CHECK(count_at(m, &ls_op_dropout, &place) == 1);
     feeds_of(feeds, t, x);
     LS_TRY(run_over_ranks(g, m, feeds, (double *[]){ y, &loss }));

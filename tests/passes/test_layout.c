@@ -170,7 +170,7 @@ static void units_of_several_words(void **state)
     p.units = "class:EncoderBlock class:Nothing";
     g = model();
     ASSERT_FAILS(ls_units_lay_out(&u, g, &p, NULL, &F32), LS_E_USAGE,
-                 "units: class:Nothing: the model has no");
+                 "units: class:Nothing: no module with parameters");
     done(g, &u);
 }
 
@@ -294,7 +294,8 @@ static void nothing_matches(void **state)
         ls_units u;
         ls_graph *g = model();
         const ls_parallel p = over(k < 3 ? 1 : 2, k < 6 ? LS_DATA_FSDP : LS_DATA_DDP, policies[k % 3]);
-        ASSERT_FAILS(ls_units_lay_out(&u, g, &p, NULL, &F32), LS_E_USAGE, policies[k % 3], "no block");
+        ASSERT_FAILS(ls_units_lay_out(&u, g, &p, NULL, &F32), LS_E_USAGE, policies[k % 3],
+                     "no module with parameters");
         done(g, &u);
     }
 }

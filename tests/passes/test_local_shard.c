@@ -39,7 +39,7 @@ static void lay_out(ls_units *u, const ls_parallel *p)
             loss = g->outputs[i].value;
     g->n_outputs = 0; /* logits would be split */
     ls_output(g, "loss", loss);
-    ASSERT_OK(ls_pass_place(&g, p));
+    ASSERT_OK(ls_pass_propagate(&g, p));
     ASSERT_OK(ls_units_lay_out(u, g, p, &(ls_trained){ .freeze = "model.layers.1.mlp" }, &F32));
     ls_graph_destroy(&g);
 }

@@ -26,7 +26,7 @@ static ls_placement of_gradient(ls_placement p)
 }
 
 /* What this rank has of `whole`; of Partial a term, and the terms of all ranks add up to it. */
-static void place(double *out, const double *whole, ls_placement p, const ls_place_axis *axis, uint64_t seed)
+static void place(double *out, const double *whole, ls_placement p, const ls_shard_axis *axis, uint64_t seed)
 {
     block_of(out, whole, &WHOLE, p, axis);
     for (int r = 0; p.kind == LS_PARTIAL && r < axis->ranks; r++) {
@@ -51,7 +51,7 @@ static ls_status sum_of_ranks(ls_group *g, double *v)
 }
 
 static ls_status expect(ls_group *g, double *is, const double *whole, ls_placement p,
-                        const ls_place_axis *axis, const char *what)
+                        const ls_shard_axis *axis, const char *what)
 {
     double want[COUNT];
     ls_type mine;
@@ -70,7 +70,7 @@ static ls_status expect(ls_group *g, double *is, const double *whole, ls_placeme
 static ls_status one_rank(ls_group *group, void *context)
 {
     const cell *c = context;
-    const ls_place_axis axis = { "tp", ls_group_size(group), ls_group_rank(group), 0 };
+    const ls_shard_axis axis = { "tp", ls_group_size(group), ls_group_rank(group), 0 };
     double x[COUNT], dy[COUNT], mine[COUNT], given[COUNT], y[COUNT], dx[COUNT];
     fill_exact(x, COUNT, 1);
     fill_exact(dy, COUNT, 2);
@@ -135,7 +135,7 @@ static void blocks_are_equal(void **state)
     (void)state;
     ls_graph *g;
     ls_type mine;
-    const ls_place_axis three = { "tp", 3, 1, 0 };
+    const ls_shard_axis three = { "tp", 3, 1, 0 };
     assert_false(ls_placed_type(&mine, &WHOLE, LS_SHARDED(1), &three));
     assert_true(ls_placed_type(&mine, &WHOLE, LS_SHARDED(2), &three));
     assert_int_equal(mine.dims[2], 4);

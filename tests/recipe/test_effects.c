@@ -156,7 +156,7 @@ static const useless USELESS[] = {
       "no effect with schedule.step_epochs 1" },
     { "parallel.units",
       { "parallel.units=class:Nothing" },
-      "--set parallel.units: class:Nothing: the model has no block with parameters that matches" },
+      "--set parallel.units: class:Nothing: no module with parameters of the model matches" },
     { "parallel.reshard_after_forward",
       { "parallel={data: ddp, reshard_after_forward: 2}" },
       "ddp shards nothing" },

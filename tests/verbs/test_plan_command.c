@@ -473,13 +473,13 @@ static void inspect_says_who_holds_what(void **state)
     (void)state;
     output out;
     open_output(&out);
-    ASSERT_OK(ls_inspect_command(&(ls_inspect_opts){ .target = RECIPE("workers=2") }, &out.ui));
+    ASSERT_OK(ls_inspect_command(&(ls_inspect_opts){ .model = RECIPE("workers=2") }, &out.ui));
     char *text = close_output(&out);
     ASSERT_CONTAINS(text, "f32 [384, 128]  unit encoder.layers.encoder_layer_2  rank 0: all");
     ASSERT_CONTAINS(text, "f32 [128, 128]  unit encoder.layers.encoder_layer_2  rank 1: all");
     free(text);
     open_output(&out);
-    ASSERT_OK(ls_inspect_command(&(ls_inspect_opts){ .target = RECIPE("workers=1") }, &out.ui));
+    ASSERT_OK(ls_inspect_command(&(ls_inspect_opts){ .model = RECIPE("workers=1") }, &out.ui));
     text = close_output(&out);
     assert_null(strstr(text, "rank 0"));
     free(text);

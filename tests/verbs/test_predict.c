@@ -56,7 +56,7 @@ static char *predict(int width, ls_predict_opts o, ls_status expected)
     char *text = NULL;
     size_t size;
     const ls_ui ui = { .out = open_memstream(&text, &size), .width = width };
-    o.target.name = recipe;
+    o.model.name = recipe;
     o.count = o.count ? o.count : 3;
     assert_int_equal(ls_predict_command(&o, &ui), expected);
     fclose(ui.out);
@@ -103,13 +103,13 @@ static void what_is_too_wide_or_too_large(void **state)
     assert_true(ls_file_exists(path));
 }
 
-static int64_t step_of_eval(const char *target)
+static int64_t step_of_eval(const char *model)
 {
     char *text = NULL;
     size_t size;
     json_t *j;
     const ls_ui ui = { .out = open_memstream(&text, &size) };
-    ASSERT_OK(ls_eval_command(&(ls_eval_opts){ .target = { .name = target }, .json = true }, &ui));
+    ASSERT_OK(ls_eval_command(&(ls_eval_opts){ .model = { .name = model }, .json = true }, &ui));
     fclose(ui.out);
     ASSERT_OK(ls_json_parse(&j, text, strlen(text), "output"));
     const int64_t step = json_integer_value(json_object_get(j, "step"));

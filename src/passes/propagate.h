@@ -1,4 +1,4 @@
-/* place.h - shared by the files of the placement pass. Private to src/passes. */
+/* propagate.h - shared by the files of sharding propagation. Private to src/passes. */
 #pragma once
 #include "ops/rule.h"
 #include "passes.h"
@@ -14,12 +14,12 @@ typedef struct ls_seed {
 } ls_seed;
 /* Sets out[value] for every parameter. LS_E_USAGE: a word names nothing, the ranks do not divide a size, or
  * nothing is left to split. */
-ls_status ls_seeds(ls_seed *out, const ls_graph *g, const ls_parallel *p, const ls_place_axis *axis);
+ls_status ls_seeds(ls_seed *out, const ls_graph *g, const ls_parallel *p, const ls_shard_axis *axis);
 
-/* The walk. seeds[value]: how parameters are split. outputs[k] receives how output k lies; NULL: a split
- * output is an error. */
-ls_status ls_place_values(ls_graph **g, const ls_parallel *p, const ls_seed *seeds, const ls_place_axis *axis,
-                          ls_placement *outputs);
+/* Sharding propagation. seeds[value]: how parameters are split. outputs[k] receives the placement of output
+ * k; NULL: a sharded output is an error. */
+ls_status ls_propagate(ls_graph **g, const ls_parallel *p, const ls_seed *seeds, const ls_shard_axis *axis,
+                       ls_placement *outputs);
 
 /* packed.c: how many parts dimension `dim` of a parameter has, by what its readers slice. */
 int64_t ls_packed_parts(const ls_graph *g, ls_value param, int dim);

@@ -1,5 +1,5 @@
-/* target.c - finding weights and the recipe that goes with them. */
-#include "target.h"
+/* saved_model.c - finds weights and the recipe that goes with them. */
+#include "saved_model.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +22,7 @@
 #include "recipe/shared_model.h"
 #include "step/trainer.h"
 
-static ls_status from_run(ls_target *t, const char *dir, const ls_recipe_arg *arg)
+static ls_status from_run(ls_saved_model *t, const char *dir, const ls_recipe_arg *arg)
 {
     LS_TRY(ls_recipe_load_run(&t->recipe, dir, arg->n_sets, arg->sets));
     t->run = ls_path_join(dir, "");
@@ -44,7 +44,7 @@ static ls_status read_json(char **text, json_t **j, const char *path)
     return ls_json_parse(j, *text, size, path);
 }
 
-static ls_status from_checkpoint(ls_target *t, const char *dir, const ls_recipe_arg *arg)
+static ls_status from_checkpoint(ls_saved_model *t, const char *dir, const ls_recipe_arg *arg)
 {
     LS_TRY(ls_setup_recorded(&t->recipe, dir, arg->n_sets, arg->sets));
     t->checkpoint = ls_path_join(dir, "");
@@ -52,7 +52,7 @@ static ls_status from_checkpoint(ls_target *t, const char *dir, const ls_recipe_
 }
 
 /* The run of a recipe that the user gives, with the module that this recipe names (recipe/shared_model.h). */
-static ls_status from_run_of(ls_target *t, const char *run, const ls_recipe_arg *arg, const ls_recipe *r)
+static ls_status from_run_of(ls_saved_model *t, const char *run, const ls_recipe_arg *arg, const ls_recipe *r)
 {
     if (!*r->model.path || ls_recipe_setting(r->state, "model.path")->recorded) /* RUN/recipe.yaml */
         return from_run(t, run, arg);
@@ -70,7 +70,7 @@ static ls_status from_run_of(ls_target *t, const char *run, const ls_recipe_arg 
     return s;
 }
 
-static ls_status from_recipe(ls_target *t, const ls_recipe_arg *arg)
+static ls_status from_recipe(ls_saved_model *t, const ls_recipe_arg *arg)
 {
     ls_recipe *r;
     LS_TRY(ls_recipe_load_to_continue(&r, arg->name, arg->n_sets, arg->sets));
@@ -95,9 +95,9 @@ static ls_status forget_workers(ls_recipe *r)
     return LS_OK;
 }
 
-ls_status ls_target_open(ls_target *t, const ls_recipe_arg *arg)
+ls_status ls_saved_model_open(ls_saved_model *t, const ls_recipe_arg *arg)
 {
-    *t = (ls_target){ 0 };
+    *t = (ls_saved_model){ 0 };
     ls_status s;
     if (!ls_dir_exists(arg->name))
         s = from_recipe(t, arg);
@@ -116,22 +116,22 @@ ls_status ls_target_open(ls_target *t, const ls_recipe_arg *arg)
     if (s == LS_OK)
         s = forget_workers(t->recipe);
     if (s != LS_OK)
-        ls_target_release(t);
+        ls_saved_model_release(t);
     return s;
 }
 
-bool ls_target_several(const ls_target *t) { return t->recipe->workers.max > 1; }
+bool ls_saved_model_several(const ls_saved_model *t) { return t->recipe->workers.max > 1; }
 
-void ls_target_release(ls_target *t)
+void ls_saved_model_release(ls_saved_model *t)
 {
     ls_recipe_destroy(&t->recipe);
     free(t->checkpoint);
     free(t->run);
-    *t = (ls_target){ 0 };
+    *t = (ls_saved_model){ 0 };
 }
 
 /* trainer.json of the weights; NULL: there is none to compare with. */
-static json_t *record_of(const ls_target *t)
+static json_t *record_of(const ls_saved_model *t)
 {
     json_t *j = NULL;
     char *text = NULL, *path = t->checkpoint ? ls_path_join(t->checkpoint, "trainer.json") : NULL;
@@ -142,7 +142,7 @@ static json_t *record_of(const ls_target *t)
     return j;
 }
 
-static char *say(const ls_target *t, ls_str *difference)
+static char *say(const ls_saved_model *t, ls_str *difference)
 {
     if (difference->len)
         ls_log_warn("%s was made with other data: %s", t->checkpoint, difference->data);
@@ -151,7 +151,7 @@ static char *say(const ls_target *t, ls_str *difference)
     return text;
 }
 
-char *ls_target_other_data(const ls_target *t, const ls_dataset *set)
+char *ls_saved_model_other_data(const ls_saved_model *t, const ls_dataset *set)
 {
     json_t *record = record_of(t);
     ls_str difference = { 0 };
@@ -161,7 +161,7 @@ char *ls_target_other_data(const ls_target *t, const ls_dataset *set)
     return say(t, &difference);
 }
 
-void ls_target_check_module(const ls_target *t)
+void ls_saved_model_check_module(const ls_saved_model *t)
 {
     json_t *record = ls_recipe_shared_model(t->recipe) ? record_of(t) : NULL;
     ls_str difference = { 0 };
@@ -172,7 +172,7 @@ void ls_target_check_module(const ls_target *t)
     json_decref(record);
 }
 
-void ls_target_check_tokenizer(const ls_target *t, const char *file)
+void ls_saved_model_check_tokenizer(const ls_saved_model *t, const char *file)
 {
     json_t *record = record_of(t);
     ls_str difference = { 0 };
@@ -199,7 +199,7 @@ static int64_t step_of(const char *trainer_json, const char *where)
     return step;
 }
 
-static ls_status set_up(ls_setup *s, const ls_target *t, ls_group *g)
+static ls_status set_up(ls_setup *s, const ls_saved_model *t, ls_group *g)
 {
     if (!g)
         return ls_setup_inference(s, t->recipe, 1, 0, 0);
@@ -214,7 +214,7 @@ static ls_status set_up(ls_setup *s, const ls_target *t, ls_group *g)
     return LS_OK;
 }
 
-ls_status ls_target_blame_model(const ls_target *t, ls_status s)
+ls_status ls_saved_model_blame_model(const ls_saved_model *t, ls_status s)
 {
     for (int i = 0; i < ls_key_count() && s == LS_E_SHAPE; i++)
         if (!strncmp(ls_key_at(i)->key, "model.", 6) &&
@@ -224,7 +224,8 @@ ls_status ls_target_blame_model(const ls_target *t, ls_status s)
     return s;
 }
 
-ls_status ls_target_trainer(const ls_target *t, ls_group *g, ls_setup *s, ls_trainer **out, int64_t *step)
+ls_status ls_saved_model_trainer(const ls_saved_model *t, ls_group *g, ls_setup *s, ls_trainer **out,
+                                 int64_t *step)
 {
     ls_checkpoint c;
     LS_TRY(set_up(s, t, g));
@@ -233,13 +234,13 @@ ls_status ls_target_trainer(const ls_target *t, ls_group *g, ls_setup *s, ls_tra
         t->recipe->checkpoint.verify == LS_VERIFY_CHOICE_FULL ? LS_VERIFY_FULL : LS_VERIFY_SIZES, g));
     *step = step_of(c.trainer, t->checkpoint);
     if (!g || ls_group_rank(g) == 0)
-        ls_target_check_module(t);
+        ls_saved_model_check_module(t);
     ls_status status = t->recipe->eval.ema ? ls_checkpoint_use_ema(&c) : LS_OK;
     if (status == LS_OK)
         status = ls_recipe_blame(t->recipe,
                                  ls_trainer_create_with(out, ls_recipe_build, t->recipe, &s->trainer));
     if (status == LS_OK) {
-        status = ls_target_blame_model(t, ls_trainer_load(*out, c.weights));
+        status = ls_saved_model_blame_model(t, ls_trainer_load(*out, c.weights));
         if (status != LS_OK)
             ls_trainer_destroy(out);
     }
@@ -247,7 +248,7 @@ ls_status ls_target_trainer(const ls_target *t, ls_group *g, ls_setup *s, ls_tra
     return status;
 }
 
-ls_status ls_target_weights(ls_weights **out, const char *path, const char *prefix)
+ls_status ls_saved_model_weights(ls_weights **out, const char *path, const char *prefix)
 {
     if (!prefix)
         return ls_weights_open(out, path);
