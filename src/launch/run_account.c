@@ -82,6 +82,8 @@ static bool lacks_cause(const ls_run_account *r, ls_status s)
     char *run = account_path_of(r, ""), *recipe = account_path_of(r, "recipe.yaml");
     ls_run_info info;
     const bool there = ls_file_exists(recipe), read = there && ls_run_info_read(&info, run) == LS_OK;
+    if (read)
+        ls_run_info_release(&info);
     free(recipe);
     free(run);
     return there && (!read || info.state == LS_RUN_DIED || info.state == LS_RUN_RESTARTING ||

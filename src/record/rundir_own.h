@@ -1,7 +1,7 @@
 /* rundir_own.h - the private part of ls_rundir, for rundir*.c, metrics*.c, tensorboard.c and runs.c. */
 #pragma once
 #include "base/json.h"
-#include "metric_list.h"
+#include "base/metric_list.h"
 #include "rundir.h"
 
 typedef struct ls_saved_checkpoint {

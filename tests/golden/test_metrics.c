@@ -240,7 +240,7 @@ static void mistakes_are_named(void **state)
         [ROW_KEY] = "metric \"step\": the rows of metrics.jsonl and of `lockstep eval` have this key",
         [LOSS_NAME] = "\"loss\" is what is minimised: a metric needs another name",
         [OTHER_LOSS] = "loss \"penalty\": of several losses none may be \"loss\"",
-        [SIGNS] = "metric \"a<b\": a name has 1 to 58 letters, digits and _-./",
+        [SIGNS] = "metric \"a<b\": a name has 1 to 95 letters, digits and _-./",
         [BOUND_TWICE] = "metric \"auc_bound\": there is a metric of that name already",
     };
     for (mistake m = SHAPES; m < MISTAKES; m++) {
