@@ -5,10 +5,24 @@
 #include <string.h>
 
 #include "base/argument.h"
-#include "base/evaluation.h"
+#include "base/metric_list.h"
 #include "graph.h"
 
 enum { MOST_NAME = LS_METRIC_NAME - 6 }; /* with "eval_" it is a name, too */
+
+/* Keys that the rows of evaluations in metrics.jsonl have, and what `lockstep eval --json` prints. */
+static bool is_taken(const char *name)
+{
+    static const char *const KEYS[] = {
+        "kind",       "step",   "epoch",        "samples",   "seconds", "skipped", "texts",
+        "rouge1",     "rouge2", "rougeL",       "attempt",   "targets", "correct", "generate_seconds",
+        "checkpoint", "data",   "builtin_data", "other_data"
+    };
+    for (size_t i = 0; i < sizeof KEYS / sizeof KEYS[0]; i++)
+        if (!strcmp(name, KEYS[i]))
+            return true;
+    return false;
+}
 
 static bool room(ls_graph *g)
 {
@@ -33,15 +47,16 @@ static const char *wrong_name(const ls_graph *g, const ls_declared *d)
     for (size_t i = 0; i < n && fine; i++)
         fine = isalnum((unsigned char)d->name[i]) || strchr("_-./", d->name[i]);
     if (!fine)
-        return "a name has 1 to 58 letters, digits and _-./";
-    if (ls_is_row_key(d->name))
+        return "a name has 1 to 95 letters, digits and _-./";
+    if (is_taken(d->name))
         return "the rows of metrics.jsonl and of `lockstep eval` have this key; use another name";
     for (int i = 0; i < g->n_declared; i++)
         if (d->loss && g->declared[i].loss &&
             (!strcmp(d->name, "loss") || !strcmp(g->declared[i].name, "loss")))
             return "of several losses none may be \"loss\", which is what their sum is called";
     if (g->n_declared + 1 == LS_MOST_METRICS)
-        return "a model has at most 63 losses and metrics; leave some out, or compare whole tensors with one";
+        return "a model has at most 255 losses and metrics; leave some out, or compare whole tensors with "
+               "one";
     return !d->loss && !strcmp(d->name, "loss") ? "\"loss\" is what is minimised: a metric needs another name"
                                                 : NULL;
 }

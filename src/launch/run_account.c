@@ -122,8 +122,9 @@ static bool lacks_cause(const ls_run_account *r, ls_status s)
 {
     char *run = account_path_of(r, "");
     ls_run_info info;
-    const bool there = names_run(r) && ls_run_is(run),
-               read = there && ls_run_info_read(&info, run) == LS_OK;
+    const bool there = names_run(r) && ls_run_is(run), read = there && ls_run_info_read(&info, run) == LS_OK;
+    if (read)
+        ls_run_info_release(&info);
     free(run);
     return there && (!read || info.state == LS_RUN_DIED || info.state == LS_RUN_RESTARTING ||
                      (s == LS_E_PEER && info.state == LS_RUN_FAILED));

@@ -12,6 +12,7 @@
 #include "base/str.h"
 #include "comm/comm.h"
 #include "early_stopping.h"
+#include "text/rouge.h"
 
 bool ls_epoch_evaluates(const ls_loop *l, int64_t epoch, bool last)
 {
@@ -36,14 +37,14 @@ const char *ls_loss_text(char out[32], double loss)
 }
 
 /* The evaluation in the line of its epoch. */
-static void epoch_end_describe(ls_str *out, const ls_loop *l, const ls_eval_result *e,
-                               const ls_rouge_mean *rouge)
+static void epoch_end_describe(ls_str *out, const ls_loop *l, const ls_eval_result *e)
 {
     char loss[32];
     ls_str_printf(out, "  eval %s", ls_loss_text(loss, e->loss));
     if (isnan(e->loss))
         ls_str_printf(out, " (%s)", ls_evaluate_why(e, "loss"));
-    if (ls_dataset_is_text(l->eval) && !isnan(e->loss) && isnan(ls_evaluation_get(&e->metrics, "perplexity")))
+    if (ls_dataset_is_text(l->eval) && !isnan(e->loss) &&
+        isnan(ls_metric_list_find(&e->metrics, "perplexity")))
         ls_str_printf(out, "  perplexity %.4g", exp(e->loss));
     for (int i = 1; i < e->metrics.n; i++)
         if (isnan(e->metrics.at[i].value))
@@ -53,25 +54,22 @@ static void epoch_end_describe(ls_str *out, const ls_loop *l, const ls_eval_resu
                           (long long)e->count);
         else
             ls_str_printf(out, "  %s %.4g", e->metrics.at[i].name, e->metrics.at[i].value);
-    if (rouge->texts)
-        ls_str_printf(out, "  rouge1 %.4f  rouge2 %.4f  rougeL %.4f", rouge->mean.rouge1, rouge->mean.rouge2,
-                      rouge->mean.rougeL);
 }
 
 /* Whether an epoch that evaluated, or did not, has measured the metric of checkpoint.best. */
 static bool measures_best(const ls_loop *l, bool evaluated)
 {
     const char *metric = l->recipe->checkpoint.best.metric;
-    return !strcmp(metric, "train_loss") || (evaluated && (l->generate || strncmp(metric, "eval_rouge", 10)));
+    return !strcmp(metric, "train_loss") || (evaluated && (l->generate || !ls_metric_of_texts(metric)));
 }
 
 /* The metric of checkpoint.best is undefined: says so and why, the first time in an attempt. */
 static void say_undefined(ls_loop *l, int64_t epoch, const ls_eval_result *e)
 {
     const char *metric = l->recipe->checkpoint.best.metric,
-               *why = !strcmp(metric, "train_loss")        ? "no step of the epoch has a loss"
-                      : !strncmp(metric, "eval_rouge", 10) ? "no text was generated"
-                                                           : ls_evaluate_why(e, metric + strlen("eval_"));
+               *why = !strcmp(metric, "train_loss") ? "no step of the epoch has a loss"
+                      : ls_metric_of_texts(metric)  ? "no text was generated"
+                                                    : ls_evaluate_why(e, metric + strlen("eval_"));
     if (l->said_undefined)
         return;
     l->said_undefined = true;
@@ -114,8 +112,10 @@ static ls_watch watch(ls_loop *l)
                        .asked = l->trainer->requested & (LS_REQUEST_STOP | LS_REQUEST_TIME) };
 }
 
-/* The evaluation of an epoch. *asked: it ended early, because this was asked. */
-static ls_status evaluate(ls_loop *l, ls_eval_result *e, ls_epoch_row *row, uint32_t *asked)
+/* The evaluation of an epoch. *asked: it ended early, because this was asked. *generated: the seconds that
+ * generating texts took. */
+static ls_status evaluate(ls_loop *l, ls_eval_result *e, ls_epoch_row *row, double *generated,
+                          uint32_t *asked)
 {
     const bool averaged = l->recipe->eval.ema;
     ls_watch w = watch(l);
@@ -131,15 +131,15 @@ static ls_status evaluate(ls_loop *l, ls_eval_result *e, ls_epoch_row *row, uint
     if (s == LS_OK) {
         l->run->eval_seconds += e->seconds;
         l->requests.evaluation = fmax(l->requests.evaluation, e->seconds);
-        row->eval = e->metrics;
     }
     if (s == LS_OK && l->generate) {
         ls_loop_beat(l, "generating", true);
         w = watch(l); /* its rounds take longer */
-        s = l->generate(l, &w, &row->eval_rouge);
-        l->run->eval_seconds += row->eval_rouge.seconds;
-        l->requests.evaluation = fmax(l->requests.evaluation, e->seconds + row->eval_rouge.seconds);
+        s = l->generate(l, &w, &e->metrics, &row->eval_texts, generated);
+        l->run->eval_seconds += *generated;
+        l->requests.evaluation = fmax(l->requests.evaluation, e->seconds + *generated);
     }
+    row->eval = e->metrics;
     if (averaged && (s == LS_OK || w.asked))
         LS_TRY(ls_trainer_exchange_ema(l->trainer));
     *asked = w.asked;
@@ -156,7 +156,8 @@ static ls_status stop(ls_loop *l, int64_t epoch, const ls_epoch_sum *sum, bool w
     return ls_loop_answer(l, &at, epoch, asked);
 }
 
-ls_status ls_epoch_end(ls_loop *l, int64_t epoch, const ls_epoch_sum *sum, bool whole, bool last)
+static ls_status end_epoch(ls_loop *l, int64_t epoch, const ls_epoch_sum *sum, bool whole, bool last,
+                           ls_eval_result *e)
 {
     const ls_recipe *r = l->recipe;
     ls_epoch_row row = { .epoch = epoch,
@@ -176,10 +177,10 @@ ls_status ls_epoch_end(ls_loop *l, int64_t epoch, const ls_epoch_sum *sum, bool 
     char duration[32], loss[32];
     ls_str evaluated = { 0 };
     const bool evaluates = ls_epoch_evaluates(l, epoch, last);
-    ls_eval_result e = { .metrics = { .n = 0 } };
+    double generated = 0;
     if (evaluates) {
         uint32_t asked = 0;
-        const ls_status s = evaluate(l, &e, &row, &asked);
+        const ls_status s = evaluate(l, e, &row, &generated, &asked);
         if (asked)
             return stop(l, epoch, sum, whole, row.seconds, asked);
         LS_TRY(s);
@@ -189,9 +190,14 @@ ls_status ls_epoch_end(ls_loop *l, int64_t epoch, const ls_epoch_sum *sum, bool 
                best = ls_rundir_is_best(l->run, value, r->checkpoint.best.mode == LS_MODE_MAX, l->step,
                                         epoch);
     if (evaluates) {
-        LS_TRY(ls_metrics_eval(
-            l->run, &(ls_eval_row){ l->step, epoch, e.samples, e.seconds, row.eval, row.eval_rouge }));
-        epoch_end_describe(&evaluated, l, &e, &row.eval_rouge);
+        LS_TRY(ls_metrics_eval(l->run, &(ls_eval_row){ .step = l->step,
+                                                       .epoch = epoch,
+                                                       .samples = e->samples,
+                                                       .seconds = e->seconds,
+                                                       .eval = row.eval,
+                                                       .texts = row.eval_texts,
+                                                       .generate_seconds = generated }));
+        epoch_end_describe(&evaluated, l, e);
     }
     ls_log_info("epoch %lld  step %*lld/%lld  train %s%s  %s%s%s", (long long)epoch,
                 ls_digits(l->total_steps), (long long)l->step, (long long)l->total_steps,
@@ -200,7 +206,7 @@ ls_status ls_epoch_end(ls_loop *l, int64_t epoch, const ls_epoch_sum *sum, bool 
                 evaluates && l->eval->builtin ? "  on the BUILT-IN shapes, not real data" : "");
     ls_str_release(&evaluated);
     if (measured && isnan(value))
-        say_undefined(l, epoch, &e);
+        say_undefined(l, epoch, e);
     LS_TRY(ls_metrics_epoch(l->run, &row));
     ls_early_stopping_note(&l->run->metrics, r, measured, value);
     last = last || ls_early_stopping_due(&l->run->metrics, r);
@@ -211,4 +217,12 @@ ls_status ls_epoch_end(ls_loop *l, int64_t epoch, const ls_epoch_sum *sum, bool 
     if (!due)
         LS_TRY(ls_snapshots_among_best(&l->snapshots, l->run, l->group, r, &row, &due));
     return due ? ls_loop_save(l, sum, epoch, &row, best) : LS_OK;
+}
+
+ls_status ls_epoch_end(ls_loop *l, int64_t epoch, const ls_epoch_sum *sum, bool whole, bool last)
+{
+    ls_eval_result e = { .samples = 0 };
+    const ls_status s = end_epoch(l, epoch, sum, whole, last, &e);
+    ls_eval_result_release(&e);
+    return s;
 }

@@ -18,6 +18,7 @@
 #include "record/remote.h"
 #include "record/step_folder.h"
 #include "step/state.h"
+#include "text/rouge.h"
 
 /* ---- trainer.json */
 
@@ -27,33 +28,63 @@
     X("epoch_loss", sums.loss)       \
     X("epoch_seconds", sums.seconds) \
     X("loss", metrics.loss) X("lr", metrics.lr) X("stop_value", metrics.stop_value)
-#define COUNTS(X)                                                             \
-    X("epoch", metrics.epoch) /* as last_epoch, for older versions */         \
-    X("next_epoch", epoch)                                                    \
-    X("next_epoch_step", epoch_step)                                          \
-    X("epoch_samples", sums.samples)                                          \
-    X("epoch_targets", sums.count)                                            \
-    X("epoch_skipped", sums.skipped)                                          \
-    X("epoch_replaced", sums.replaced)                                        \
-    X("steps_per_epoch", steps_per_epoch)                                     \
-    X("base_step", base_step)                                                 \
-    X("base_epoch", base_epoch)                                               \
-    X("eval_step", metrics.eval_step)                                         \
-    X("best_step", metrics.best_step)                                         \
-    X("best_epoch", metrics.best_epoch) X("stop_waited", metrics.stop_waited) \
-        X("nonfinite_steps", metrics.nonfinite_steps)
+#define COUNTS(X)                                                     \
+    X("epoch", metrics.epoch) /* as last_epoch, for older versions */ \
+    X("next_epoch", epoch)                                            \
+    X("next_epoch_step", epoch_step)                                  \
+    X("epoch_samples", sums.samples)                                  \
+    X("epoch_targets", sums.count)                                    \
+    X("epoch_skipped", sums.skipped)                                  \
+    X("epoch_replaced", sums.replaced)                                \
+    X("steps_per_epoch", steps_per_epoch)                             \
+    X("base_step", base_step)                                         \
+    X("base_epoch", base_epoch)                                       \
+    X("eval_step", metrics.eval_step)                                 \
+    X("best_step", metrics.best_step)                                 \
+    X("best_epoch", metrics.best_epoch)                               \
+    X("stop_waited", metrics.stop_waited) X("nonfinite_steps", metrics.nonfinite_steps)
+
+/* An evaluation: eval_loss and eval_accuracy are always there, null where they are not known. */
+static void write_common(ls_json *j, const ls_metric_list *eval)
+{
+    ls_json_f64(j, "eval_loss", ls_metric_list_find(eval, "loss"));
+    ls_json_f64(j, "eval_accuracy", ls_metric_list_find(eval, "accuracy"));
+}
+
+static void write_others(ls_json *j, const ls_metric_list *eval, int64_t texts)
+{
+    char key[LS_METRIC_NAME + 8];
+    for (int i = 0; i < eval->n; i++)
+        if (!ls_metric_is_common(eval->at[i].name)) {
+            snprintf(key, sizeof key, "eval_%s", eval->at[i].name);
+            ls_json_f64(j, key, eval->at[i].value);
+        }
+    if (texts)
+        ls_json_int(j, "eval_texts", texts);
+}
+
+/* In trainer.json null also stands for what was not evaluated. */
+static ls_metric_list read_evaluation(const json_t *object)
+{
+    ls_metric_list l = ls_metric_list_read(object, "eval_");
+    ls_metric_list_remove(&l, "step");
+    ls_metric_list_remove(&l, "texts");
+    for (int i = l.n - 1; i >= 0; i--)
+        if (isnan(l.at[i].value))
+            ls_metric_list_remove(&l, l.at[i].name);
+    return l;
+}
 
 char *ls_resume_text(const ls_resume_point *p, const ls_recipe *r, const ls_trainer *t)
 {
     const ls_compiled *c = &t->compiled;
     char mesh[128], *yaml = ls_recipe_yaml(r, false);
-    ls_metric metrics[LS_RUN_METRICS];
-    ls_metric_names names;
+    ls_metric_list metrics = ls_run_metrics_list(&p->metrics, &p->evaluated, false);
     const ls_checkpoint_head head = { .step = p->step,
                                       .last_epoch = p->metrics.epoch,
                                       .world = ls_mesh_ranks(&c->parallel.mesh),
-                                      .n_metrics = ls_run_metrics_list(metrics, names, &p->metrics, false),
-                                      .metrics = metrics };
+                                      .n_metrics = metrics.n,
+                                      .metrics = metrics.at };
     ls_json j = { 0 };
     ls_json_object(&j, NULL);
     ls_checkpoint_head_write(&j, &head);
@@ -63,18 +94,14 @@ char *ls_resume_text(const ls_resume_point *p, const ls_recipe *r, const ls_trai
     NUMBERS(NUMBER)
 #undef COUNT
 #undef NUMBER
-    ls_json_f64(&j, "eval_loss", ls_evaluation_get(&p->metrics.eval, "loss"));
-    ls_json_f64(&j, "eval_accuracy", ls_evaluation_get(&p->metrics.eval, "accuracy"));
+    write_common(&j, &p->evaluated);
     ls_json_f64(&j, "best_value", p->metrics.best_value);
-    ls_evaluation_write(&j, "eval_", &p->metrics.eval, false);
-    ls_rouge_write(&j, "eval_", &p->metrics.eval_rouge);
+    write_others(&j, &p->evaluated, p->metrics.eval_texts);
     if (p->ended) {
         ls_json_object(&j, "epoch_end");
         ls_json_f64(&j, "train_loss", p->ended->train_loss);
-        ls_json_f64(&j, "eval_loss", ls_evaluation_get(&p->ended->eval, "loss"));
-        ls_json_f64(&j, "eval_accuracy", ls_evaluation_get(&p->ended->eval, "accuracy"));
-        ls_evaluation_write(&j, "eval_", &p->ended->eval, false);
-        ls_rouge_write(&j, "eval_", &p->ended->eval_rouge);
+        write_common(&j, &p->ended->eval);
+        write_others(&j, &p->ended->eval, p->ended->eval_texts);
         ls_json_close_object(&j);
     }
     ls_json_int(&j, "skips", t->skips); /* of steps, in a row */
@@ -91,7 +118,8 @@ char *ls_resume_text(const ls_resume_point *p, const ls_recipe *r, const ls_trai
     ls_module_record(&j, r);
     ls_json_text(&j, "recipe", yaml);
     ls_json_close_object(&j);
-    ls_str_add(&j.out, yaml ? "\n" : NULL);
+    ls_str_add(&j.out, yaml && !metrics.no_memory ? "\n" : NULL);
+    ls_metric_list_release(&metrics);
     free(yaml);
     return ls_str_take(&j.out);
 }
@@ -124,8 +152,8 @@ static void read_point(ls_resume_point *p, const json_t *j)
         p->steps_per_epoch = (p->step - p->epoch_step) / p->epoch;
     p->epoch_ended = json_object_get(j, "epoch_end");
     p->metrics.best_value = number_at(j, "best_value");
-    p->metrics.eval = ls_evaluation_read(j, "eval_");
-    p->metrics.eval_rouge = ls_rouge_read(j, "eval_");
+    p->evaluated = read_evaluation(j);
+    p->metrics.eval_texts = json_integer_value(json_object_get(j, "eval_texts"));
     p->metrics.step = p->step;
     p->metrics.epoch = head.last_epoch;
 }
@@ -244,7 +272,7 @@ static ls_status resume_compare(ls_str *out, ls_resume_change *change, const jso
         explain(out, difference);
     free(difference);
     change->best = strcmp(r->checkpoint.best.metric, there->checkpoint.best.metric) != 0 ||
-                   (!strncmp(r->checkpoint.best.metric, "eval_rouge", 10) &&
+                   (ls_metric_of_texts(r->checkpoint.best.metric) &&
                     memcmp(&r->eval.generate, &there->eval.generate, sizeof r->eval.generate) != 0);
     ls_recipe_destroy(&there);
     LS_TRY(s);
@@ -350,9 +378,10 @@ bool ls_resume_ended(ls_epoch_row *row, const char *checkpoint, const ls_dataset
     const json_t *ended = json_object_get(j, "epoch_end");
     const char *loss = json_object_get(ended, "train_loss") ? "train_loss" : "loss"; /* of an older version */
     *row = (ls_epoch_row){ .train_loss = number_at(ended, loss),
-                           .eval = ls_evaluation_read(ended, "eval_"),
-                           .eval_rouge = ls_rouge_read(ended, "eval_") };
-    const bool known = s == LS_OK && ended && (!train || ls_data_difference(&differences, j, train)) &&
+                           .eval = read_evaluation(ended),
+                           .eval_texts = json_integer_value(json_object_get(ended, "eval_texts")) };
+    const bool known = s == LS_OK && ended && !row->eval.no_memory &&
+                       (!train || ls_data_difference(&differences, j, train)) &&
                        (!eval || ls_data_difference(&differences, j, eval));
     json_decref(j);
     ls_str_release(&differences);
@@ -460,6 +489,7 @@ ls_status ls_resume_load(ls_resume_point *out, ls_resume_change *change, const c
     read_point(out, j);
     set_steps_per_epoch(out, now->steps_per_epoch, r->train.steps > 0 ? r->train.steps : INT64_MAX);
     t->step_number = out->step; /* for messages */
+    s = ls_metric_list_status(&out->evaluated);
 done:
     json_decref(j);
     ls_checkpoint_release(&c);

@@ -8,7 +8,7 @@
 #include "step/trainer.h"
 
 typedef struct ls_resume_point {
-    int64_t step;              /* finished optimizer steps */
+    int64_t step; /* finished optimizer steps */
     /* Of the next step. After a stop in the evaluation at the end of an epoch: that epoch and all of its
      * steps. */
     int64_t epoch, epoch_step;
@@ -24,6 +24,7 @@ typedef struct ls_resume_point {
     } sums;
     bool epoch_ended; /* only of a point that was read: `ended` was written */
     ls_run_metrics metrics;
+    ls_metric_list evaluated; /* the last evaluation. Of a point that was read it is owned */
     /* Only for writing; a point that was read has NULL here. */
     const ls_epoch_row *ended;      /* the epoch that ended with this step; NULL: none did */
     const ls_dataset *train, *eval; /* the data of the run; eval NULL: it does not evaluate */
@@ -42,7 +43,7 @@ char *ls_resume_text(const ls_resume_point *p, const ls_recipe *r, const ls_trai
  * folders: a folder gets its name when it is complete, and the link `latest` follows later. Local. */
 int64_t ls_resume_newest(const char *folder);
 
-/* Reads the metrics of the epoch that ended with a checkpoint; NAN: not measured.
+/* Reads the metrics of the epoch that ended with a checkpoint; NAN: not measured. Release row->eval.
  * Returns false if trainer.json cannot be read, if no epoch ended with the checkpoint, or if its data differs
  * from `train` or `eval` (NULL: not compared). Local. */
 bool ls_resume_ended(ls_epoch_row *row, const char *checkpoint, const ls_dataset *train,

@@ -148,6 +148,7 @@ void ls_snapshots_compare(ls_snapshots *s, const ls_recipe *r, const ls_dataset 
         ls_epoch_row row;
         char *dir = ls_snapshots_path(s, s->all[i].step);
         s->all[i].value = ls_resume_ended(&row, dir, train, eval) ? value_of(r, &row) : NAN;
+        ls_metric_list_release(&row.eval);
         free(dir);
     }
 }

@@ -52,6 +52,7 @@ ls_status ls_loop_save(ls_loop *l, const ls_epoch_sum *sum, int64_t epoch, const
                            .base_step = l->from.base_step,
                            .base_epoch = l->from.base_epoch,
                            .metrics = l->run->metrics,
+                           .evaluated = l->run->eval,
                            .ended = ended,
                            .train = l->train,
                            .eval = l->eval };

@@ -84,14 +84,18 @@ void ls_html_add(ls_str *out, const char *text)
     }
 }
 
+void ls_html_cell(ls_str *out, const char *text)
+{
+    ls_str_add(out, "<td>");
+    ls_html_add(out, text);
+    ls_str_add(out, "</td>");
+}
+
 void ls_html_cells(ls_str *out, int n, const char *const *texts)
 {
     ls_str_add(out, "<tr>");
-    for (int i = 0; i < n; i++) {
-        ls_str_add(out, "<td>");
-        ls_html_add(out, texts[i]);
-        ls_str_add(out, "</td>");
-    }
+    for (int i = 0; i < n; i++)
+        ls_html_cell(out, texts[i]);
     ls_str_add(out, "</tr>\n");
 }
 

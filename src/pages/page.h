@@ -19,6 +19,7 @@ void ls_page_end(ls_str *out, const char *scripts);
 void ls_page_data(ls_str *out, const char *id, ls_json *j);
 
 void ls_html_add(ls_str *out, const char *text);                        /* escaped; NULL as in ls_str_add */
+void ls_html_cell(ls_str *out, const char *text);                       /* of a table */
 void ls_html_cells(ls_str *out, int n, const char *const *texts);       /* a row of a table */
 const char *ls_html_count(char out[32], int64_t n);                     /* 1234567 -> 1,234,567 */
 const char *ls_html_number(char out[32], const char *format, double x); /* NAN: a dash */

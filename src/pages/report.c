@@ -99,9 +99,10 @@ static void summary(page *p)
     char a[32], step[32];
     ls_str *out = &p->out;
     ls_str_add(out, "<div class=\"cards\">\n");
-    for (int i = 0; i < m->eval.n; i++) {
-        const char *name = m->eval.at[i].name;
-        const double value = m->eval.at[i].value;
+    const ls_metric_list *eval = &p->run->eval;
+    for (int i = 0; i < eval->n; i++) {
+        const char *name = eval->at[i].name;
+        const double value = eval->at[i].value;
         char what[32 + LS_METRIC_NAME];
         snprintf(what, sizeof what, "evaluation %s", name);
         if (!strcmp(name, "accuracy") && !isnan(value))
@@ -109,11 +110,8 @@ static void summary(page *p)
         else if (strcmp(name, "loss") && !isnan(value))
             card(out, what, "%.4g", value);
     }
-    if (m->eval_rouge.texts)
-        card(out, "ROUGE-1, -2, -L", "%.4f, %.4f, %.4f", m->eval_rouge.mean.rouge1, m->eval_rouge.mean.rouge2,
-             m->eval_rouge.mean.rougeL);
-    if (!isnan(ls_evaluation_get(&m->eval, "loss")))
-        card(out, "evaluation loss", "%.4f", ls_evaluation_get(&m->eval, "loss"));
+    if (!isnan(ls_metric_list_find(eval, "loss")))
+        card(out, "evaluation loss", "%.4f", ls_metric_list_find(eval, "loss"));
     if (p->curves.smooth.n && !isnan(p->curves.smooth.y[p->curves.smooth.n - 1]))
         card(out, "training loss", "%.4f", p->curves.smooth.y[p->curves.smooth.n - 1]);
     ls_html_count(step, m->step);
@@ -169,21 +167,6 @@ static void curves(page *p)
                               .percent = accuracy,
                               .series = { { &c->eval[k], "evaluation", "var(--c-teal)", true, false } } });
     }
-    if (c->eval_rouge[0].n) {
-        ls_str_add(out, "<h2>ROUGE</h2>\n");
-        ls_chart_lines(
-            out, &(ls_chart){ .title = "ROUGE of generated texts",
-                              .x_name = "step",
-                              .n = 3,
-                              .low = 1,
-                              .high = 0,
-                              .width = 880,
-                              .height = 240,
-                              .marks = &p->marks,
-                              .series = { { &c->eval_rouge[0], "ROUGE-1", "var(--c-blue)", true, false },
-                                          { &c->eval_rouge[1], "ROUGE-2", "var(--c-amber)", true, false },
-                                          { &c->eval_rouge[2], "ROUGE-L", "var(--c-teal)", true, false } } });
-    }
     ls_str_add(out, "<div class=\"two\"><div><h2>Learning rate</h2>\n");
     ls_chart_lines(out,
                    &(ls_chart){ .title = "learning rate",
@@ -220,18 +203,18 @@ static void epochs(page *p)
     ls_str_add(out, "<th>time</th><th>samples / s</th></tr></thead><tbody>\n");
     for (int i = 0; i < p->history.n_epochs; i++) {
         const ls_epoch_row *e = &p->history.epochs[i].row;
-        char b[4][32], epoch[32], step[32], metrics[LS_MOST_METRICS][32];
-        const char *cells[6 + LS_MOST_METRICS];
-        int n = 0;
-        snprintf(epoch, sizeof epoch, "%lld", (long long)e->epoch);
-        cells[n++] = epoch;
-        cells[n++] = ls_html_count(step, e->step);
-        cells[n++] = ls_html_number(b[0], "%.4f", e->train_loss);
-        cells[n++] = ls_html_number(b[1], "%.4f", ls_evaluation_get(&e->eval, "loss"));
-        n += ls_report_metric_cells(cells + n, metrics, &p->curves.metrics, &e->eval);
-        cells[n++] = ls_format_duration(b[2], isnan(e->seconds) ? 0 : e->seconds);
-        cells[n++] = e->seconds > 0 ? ls_html_count(b[3], (int64_t)((double)e->samples / e->seconds)) : "–";
-        ls_html_cells(out, n, cells);
+        char b[32];
+        snprintf(b, sizeof b, "%lld", (long long)e->epoch);
+        ls_str_add(out, "<tr>");
+        ls_html_cell(out, b);
+        ls_html_cell(out, ls_html_count(b, e->step));
+        ls_html_cell(out, ls_html_number(b, "%.4f", e->train_loss));
+        ls_html_cell(out, ls_html_number(b, "%.4f", ls_metric_list_find(&e->eval, "loss")));
+        ls_report_metric_cells(out, &p->curves.metrics, &e->eval);
+        ls_html_cell(out, ls_format_duration(b, isnan(e->seconds) ? 0 : e->seconds));
+        ls_html_cell(out,
+                     e->seconds > 0 ? ls_html_count(b, (int64_t)((double)e->samples / e->seconds)) : "–");
+        ls_str_add(out, "</tr>\n");
     }
     ls_str_add(out, "</tbody></table></div>\n");
 }
@@ -395,6 +378,7 @@ done:
     free(p.marks.at);
     ls_curves_release(&p.curves);
     ls_history_release(&p.history);
+    ls_run_info_release(&p.info);
     ls_str_release(&p.out);
     free(path);
     return s;

@@ -85,7 +85,7 @@ static const ls_eval_row *eval_at(const ls_history *h, int64_t step)
     return NULL;
 }
 
-void ls_report_metric_names(ls_str *out, const ls_evaluation *names)
+void ls_report_metric_names(ls_str *out, const ls_metric_list *names)
 {
     for (int k = 0; k < names->n; k++) {
         ls_str_add(out, "<th>");
@@ -94,44 +94,43 @@ void ls_report_metric_names(ls_str *out, const ls_evaluation *names)
     }
 }
 
-int ls_report_metric_cells(const char **cells, char (*texts)[32], const ls_evaluation *names,
-                           const ls_evaluation *values)
+void ls_report_metric_cells(ls_str *out, const ls_metric_list *names, const ls_metric_list *values)
 {
     for (int k = 0; k < names->n; k++) {
-        const double x = ls_evaluation_get(values, names->at[k].name);
-        cells[k] = strcmp(names->at[k].name, "accuracy") ? ls_html_number(texts[k], "%.4g", x)
-                                                         : ls_html_number(texts[k], "%.2f%%", 100 * x);
+        const double x = ls_metric_list_find(values, names->at[k].name);
+        char text[32];
+        ls_html_cell(out, strcmp(names->at[k].name, "accuracy") ? ls_html_number(text, "%.4g", x)
+                                                                : ls_html_number(text, "%.2f%%", 100 * x));
     }
-    return names->n;
 }
 
 static void checkpoint(ls_str *out, const ls_history *h, const ls_past_checkpoint *c, const char *run_dir,
-                       const ls_evaluation *names)
+                       const ls_metric_list *names)
 {
-    static const ls_evaluation NONE = { .n = 0 };
+    static const ls_metric_list NONE = { .n = 0 };
     const ls_eval_row *row = eval_at(h, c->step);
-    const ls_evaluation *e = row ? &row->eval : &NONE;
+    const ls_metric_list *e = row ? &row->eval : &NONE;
     const bool best = points_at(run_dir, "best", c->step), latest = points_at(run_dir, "latest", c->step);
-    char step[32], epoch[32], loss[32], size[32], metrics[LS_MOST_METRICS][32];
-    const char *cells[5 + LS_MOST_METRICS];
-    int n = 0;
-    cells[n++] = ls_html_count(step, c->step);
-    cells[n++] = ls_html_count(epoch, c->epoch);
-    cells[n++] = ls_html_number(loss, "%.4f", ls_evaluation_get(e, "loss"));
-    n += ls_report_metric_cells(cells + n, metrics, names, e);
-    cells[n++] = ls_format_bytes(size, (uint64_t)c->bytes);
-    cells[n++] = best && latest ? "best, latest" : best ? "best" : latest ? "latest" : "";
-    ls_html_cells(out, n, cells);
+    char b[32];
+    ls_str_add(out, "<tr>");
+    ls_html_cell(out, ls_html_count(b, c->step));
+    ls_html_cell(out, ls_html_count(b, c->epoch));
+    ls_html_cell(out, ls_html_number(b, "%.4f", ls_metric_list_find(e, "loss")));
+    ls_report_metric_cells(out, names, e);
+    ls_html_cell(out, ls_format_bytes(b, (uint64_t)c->bytes));
+    ls_html_cell(out, best && latest ? "best, latest" : best ? "best" : latest ? "latest" : "");
+    ls_str_add(out, "</tr>\n");
 }
 
 void ls_report_checkpoints(ls_str *out, const ls_history *h, const char *run_dir)
 {
-    const ls_evaluation names = ls_history_metrics(h);
     int kept = 0;
     for (int i = 0; i < h->n_checkpoints; i++)
         kept += is_kept(run_dir, h->checkpoints[i].step);
     if (!h->n_checkpoints)
         return;
+    ls_metric_list names = ls_history_metrics(h);
+    ls_str_add(out, names.no_memory ? NULL : "");
     ls_str_add(out, "<h2>Checkpoints</h2>\n");
     if (kept) {
         ls_str_add(out, "<div class=\"scroll\"><table "
@@ -148,4 +147,5 @@ void ls_report_checkpoints(ls_str *out, const ls_history *h, const char *run_dir
         ls_str_printf(
             out, "<p class=\"note\">%d other%s removed when newer ones were there (checkpoint.keep).</p>\n",
             h->n_checkpoints - kept, h->n_checkpoints - kept == 1 ? " was" : "s were");
+    ls_metric_list_release(&names);
 }

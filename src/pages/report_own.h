@@ -61,10 +61,9 @@ void ls_chart_stack(ls_str *out, const ls_stack *s);
 ls_status ls_marks_make(ls_marks *out, const ls_history *h, const char *run_dir); /* free .at */
 void ls_report_restarts(ls_str *out, const ls_history *h);
 void ls_report_checkpoints(ls_str *out, const ls_history *h, const char *run_dir);
-/* Adds a heading for each metric of a table, and its cell for one evaluation. */
-void ls_report_metric_names(ls_str *out, const ls_evaluation *names);
-int ls_report_metric_cells(const char **cells, char (*texts)[32], const ls_evaluation *names,
-                           const ls_evaluation *values);
+/* Adds to a table a heading for each metric, and its cell for one evaluation. */
+void ls_report_metric_names(ls_str *out, const ls_metric_list *names);
+void ls_report_metric_cells(ls_str *out, const ls_metric_list *names, const ls_metric_list *values);
 
 /* ---- pieces of a chart */
 #define LS_CHART_LEFT 58.0

@@ -102,7 +102,7 @@ static ls_status config(ls_str *out, const char *run_dir)
 ls_status ls_run_page_write(const ls_rundir *d, ls_run_state state)
 {
     ls_str out = { 0 };
-    ls_run_info info;
+    ls_run_info info = { .attempt = 0 };
     ls_history h = { 0 };
     char *path = ls_path_join(d->path, "report.html");
     ls_status s;
@@ -116,6 +116,7 @@ ls_status ls_run_page_write(const ls_rundir *d, ls_run_state state)
     ls_page_end(&out, "report.js");
     LS_TRY_TO(s, ls_file_write_text(path, &out), done);
 done:
+    ls_run_info_release(&info);
     ls_history_release(&h);
     ls_str_release(&out);
     free(path);

@@ -72,9 +72,6 @@ static ls_status step_curves(ls_json *j, const ls_history *h, int most)
         snprintf(name, sizeof name, "eval_%s", c.metrics.at[k].name);
         add_curve(j, name, &c.eval[k], most);
     }
-    static const char *const ROUGE[LS_ROUGES] = { "eval_rouge1", "eval_rouge2", "eval_rougeL" };
-    for (int k = 0; s == LS_OK && k < LS_ROUGES && c.eval_rouge[k].n; k++)
-        add_curve(j, ROUGE[k], &c.eval_rouge[k], most);
     ls_curves_release(&c);
     return s;
 }
@@ -227,30 +224,30 @@ static void add_heading(ls_str *out, const char *name)
 }
 
 /* Which metrics the runs have: those of evaluations as eval_NAME, those of reports. */
-static void find_metrics(ls_evaluation *out, const ls_run_list *l)
+static void find_metrics(ls_metric_list *out, const ls_run_list *l)
 {
-    *out = (ls_evaluation){ .n = 0 };
+    *out = (ls_metric_list){ .n = 0 };
     for (int r = 0; r < l->n; r++) {
         const ls_run_info *i = &l->at[r].info;
         char name[2 * LS_METRIC_NAME];
-        for (int k = 0; !l->at[r].broken && !i->reported.n && k < i->metrics.eval.n; k++) {
-            snprintf(name, sizeof name, "eval_%s", i->metrics.eval.at[k].name);
-            ls_evaluation_set(out, name, NAN);
+        for (int k = 0; !l->at[r].broken && !i->reported.n && k < i->eval.n; k++) {
+            snprintf(name, sizeof name, "eval_%s", i->eval.at[k].name);
+            ls_metric_list_set(out, name, NAN);
         }
         for (int k = 0; !l->at[r].broken && k < i->reported.n; k++)
             if (strcmp(i->reported.at[k].name, "loss"))
-                ls_evaluation_set(out, i->reported.at[k].name, NAN);
+                ls_metric_list_set(out, i->reported.at[k].name, NAN);
     }
 }
 
 static double metric_of(const ls_run_info *i, const char *name)
 {
     if (i->reported.n)
-        return ls_evaluation_get(&i->reported, name);
-    return strncmp(name, "eval_", 5) ? NAN : ls_evaluation_get(&i->metrics.eval, name + 5);
+        return ls_metric_list_find(&i->reported, name);
+    return strncmp(name, "eval_", 5) ? NAN : ls_metric_list_find(&i->eval, name + 5);
 }
 
-static void add_row(ls_str *out, const ls_run_entry *e, int number, const ls_evaluation *metrics,
+static void add_row(ls_str *out, const ls_run_entry *e, int number, const ls_metric_list *metrics,
                     const char *way, bool ticked)
 {
     const ls_run_info *i = &e->info;
@@ -300,7 +297,7 @@ static int later(const ls_run_list *l, int r)
 static void add_table(ls_str *out, const ls_run_list *l, const char *way)
 {
     static const char *const FIRST[] = { "run", "report", "state", "step", "epoch", "loss" };
-    ls_evaluation metrics;
+    ls_metric_list metrics;
     find_metrics(&metrics, l);
     ls_str_add(out, "<div class=\"scroll\"><table id=\"table\" class=\"sortable\"><thead><tr>");
     for (size_t i = 0; i < sizeof FIRST / sizeof FIRST[0]; i++)
@@ -312,6 +309,8 @@ static void add_table(ls_str *out, const ls_run_list *l, const char *way)
     ls_str_add(out, "</tr></thead><tbody>\n");
     for (int r = 0; r < l->n; r++)
         add_row(out, &l->at[r], r, &metrics, way, later(l, r) < TICKED);
+    ls_str_add(out, metrics.no_memory ? NULL : "");
+    ls_metric_list_release(&metrics);
     ls_str_add(out, "</tbody></table></div>\n");
 }
 

@@ -2,11 +2,12 @@
  * ls_measure), as operations of a program, and as a list by which the trainer finds divisors and adds rows.
  */
 #pragma once
+#include "base/metric_list.h"
 #include "graph/graph.h"
 
 /* A loss or a metric. */
 typedef struct ls_term {
-    char name[64], field[64]; /* field: "": none */
+    char name[LS_METRIC_NAME], field[64]; /* field: "": none */
     double factor;
     ls_weigh weigh;
     ls_how how;

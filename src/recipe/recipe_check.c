@@ -14,6 +14,7 @@
 #include "recipe_check.h"
 #include "recipe_use.h"
 #include "recipe_fields.h"
+#include "text/rouge.h"
 
 static const char *at(const ls_recipe *r, const char *key) { return ls_recipe_where(r, key); }
 
@@ -360,7 +361,7 @@ static ls_status check_checkpoint(ls_recipe *r)
     if (!strcmp(r->checkpoint.best.metric, "loss")) /* what older versions called it */
         r->checkpoint.best.metric = "train_loss";
     const char *metric = r->checkpoint.best.metric;
-    const bool rouge = !strncmp(metric, "eval_rouge", 10), accuracy = !strcmp(metric, "eval_accuracy"),
+    const bool of_texts = ls_metric_of_texts(metric), accuracy = !strcmp(metric, "eval_accuracy"),
                loss = !strcmp(metric, "train_loss") || !strcmp(metric, "eval_loss");
     LS_TRY(check_export(r));
     if (!loss && (strncmp(metric, "eval_", 5) || !metric[5]))
@@ -371,7 +372,7 @@ static ls_status check_checkpoint(ls_recipe *r)
     if (!r->state->record && r->eval.every_epochs < 0 && !loss)
         return ls_fail(LS_E_USAGE, "%s: %s has no effect with eval.every_epochs -1: nothing is evaluated",
                        at(r, "checkpoint.best.metric"), metric);
-    if (!r->state->record && rouge && !r->eval.generate.tokens)
+    if (!r->state->record && of_texts && !r->eval.generate.tokens)
         return ls_fail(LS_E_USAGE, "%s: %s needs eval.generate.tokens: without it no text is generated",
                        at(r, "checkpoint.best.metric"), metric);
     if (!r->state->record && r->train.early_stopping.patience && r->eval.every_epochs < 1 &&
@@ -381,7 +382,7 @@ static ls_status check_checkpoint(ls_recipe *r)
                        "set it to 1, or checkpoint.best.metric to train_loss",
                        at(r, "train.early_stopping.patience"), metric, (long long)r->eval.every_epochs);
     /* of other metrics the model knows (ls_setup_best) */
-    return loss || accuracy || rouge ? ls_recipe_best_mode(r, loss ? -1 : 1) : LS_OK;
+    return loss || accuracy || of_texts ? ls_recipe_best_mode(r, loss ? -1 : 1) : LS_OK;
 }
 
 ls_status ls_recipe_check(ls_recipe *r)

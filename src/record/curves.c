@@ -41,10 +41,9 @@ static void smooth(ls_curves *c)
     }
 }
 
-#define ALL(c)                                                                                   \
-    {                                                                                            \
-        &(c)->loss, &(c)->smooth, &(c)->lr, &(c)->seconds, &(c)->eval_loss, &(c)->eval_rouge[0], \
-            &(c)->eval_rouge[1], &(c)->eval_rouge[2]                                             \
+#define ALL(c)                                                             \
+    {                                                                      \
+        &(c)->loss, &(c)->smooth, &(c)->lr, &(c)->seconds, &(c)->eval_loss \
     }
 
 ls_status ls_curves_make(ls_curves *out, const ls_history *h)
@@ -54,12 +53,13 @@ ls_status ls_curves_make(ls_curves *out, const ls_history *h)
                         .lr = curve_room(h->n_steps),
                         .seconds = curve_room(h->n_steps),
                         .eval_loss = curve_room(h->n_evals),
-                        .metrics = ls_history_metrics(h),
-                        .eval_rouge = { curve_room(h->n_evals), curve_room(h->n_evals),
-                                        curve_room(h->n_evals) } };
+                        .metrics = ls_history_metrics(h) };
     const ls_curve *const all[] = ALL(out);
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         LS_TRY(ls_sys_have(all[i]->x && all[i]->y ? all[i]->x : NULL));
+    LS_TRY(ls_metric_list_status(&out->metrics));
+    out->eval = ls_sys_calloc((size_t)out->metrics.n + 1, sizeof *out->eval);
+    LS_TRY(ls_sys_have(out->eval));
     for (int k = 0; k < out->metrics.n; k++) {
         out->eval[k] = curve_room(h->n_evals);
         LS_TRY(ls_sys_have(out->eval[k].x && out->eval[k].y ? out->eval[k].x : NULL));
@@ -76,11 +76,9 @@ ls_status ls_curves_make(ls_curves *out, const ls_history *h)
     for (int i = 0; i < h->n_evals; i++) {
         const ls_eval_row *r = &h->evals[i].row;
         const double step = (double)r->step;
-        add_point(&out->eval_loss, step, ls_evaluation_get(&r->eval, "loss"));
+        add_point(&out->eval_loss, step, ls_metric_list_find(&r->eval, "loss"));
         for (int k = 0; k < out->metrics.n; k++)
-            add_point(&out->eval[k], step, ls_evaluation_get(&r->eval, out->metrics.at[k].name));
-        for (int k = 0; k < LS_ROUGES && r->rouge.texts; k++)
-            add_point(&out->eval_rouge[k], step, ls_rouge_at(&r->rouge, k));
+            add_point(&out->eval[k], step, ls_metric_list_find(&r->eval, out->metrics.at[k].name));
     }
     smooth(out);
     return LS_OK;
@@ -93,10 +91,12 @@ void ls_curves_release(ls_curves *c)
         free(all[i]->x);
         free(all[i]->y);
     }
-    for (int k = 0; k < LS_MOST_METRICS; k++) {
+    for (int k = 0; c->eval && k < c->metrics.n; k++) {
         free(c->eval[k].x);
         free(c->eval[k].y);
     }
+    free(c->eval);
+    ls_metric_list_release(&c->metrics);
     *c = (ls_curves){ 0 };
 }
 

@@ -10,9 +10,8 @@ typedef struct ls_curve {
 typedef struct ls_curves {
     ls_curve loss, smooth, lr, seconds; /* over steps */
     ls_curve eval_loss;                 /* over steps */
-    ls_evaluation metrics;              /* names of the others */
-    ls_curve eval[LS_MOST_METRICS];     /* over steps, one for each */
-    ls_curve eval_rouge[LS_ROUGES];     /* of the evaluations that generated texts */
+    ls_metric_list metrics;             /* names of the others */
+    ls_curve *eval;                     /* [metrics.n] over steps, one for each */
     int64_t samples;                    /* of all steps */
     double step_seconds;                /* sum over steps */
 } ls_curves;

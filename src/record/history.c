@@ -44,9 +44,9 @@ static void take_back(ls_history *h, int64_t step)
     while (h->n_steps && h->steps[h->n_steps - 1].row.step >= step)
         h->n_steps--;
     while (h->n_evals && h->evals[h->n_evals - 1].row.step >= step)
-        h->n_evals--;
+        ls_metric_list_release(&h->evals[--h->n_evals].row.eval);
     while (h->n_epochs && h->epochs[h->n_epochs - 1].row.step >= step)
-        h->n_epochs--;
+        ls_metric_list_release(&h->epochs[--h->n_epochs].row.eval);
     while (h->n_checkpoints && h->checkpoints[h->n_checkpoints - 1].step >= step)
         h->n_checkpoints--;
 }
@@ -92,19 +92,35 @@ static void add_step(ls_history *h, const json_t *row, int64_t attempt)
                            attempt });
 }
 
+/* The numbers of a row that are not its own keys (a list that NULL ends). */
+static ls_metric_list named(ls_history *h, const json_t *row, const char *prefix, const char *const *own)
+{
+    ls_metric_list l = ls_metric_list_read(row, prefix);
+    for (; *own; own++)
+        ls_metric_list_remove(&l, *own);
+    h->no_memory = h->no_memory || l.no_memory;
+    return l;
+}
+
 /* An attempt may begin with the evaluation of the epoch in which an earlier one was stopped. */
 static void add_eval(ls_history *h, const json_t *row, int64_t attempt)
 {
+    static const char *const OURS[] = { "step",  "epoch",   "samples", "seconds", "generate_seconds",
+                                        "texts", "attempt", NULL };
     const int64_t step = whole(row, "step"), last = h->n_steps ? h->steps[h->n_steps - 1].row.step : 0;
     if (attempt > h->attempt && h->n_steps)
         history_start(h, attempt, step, last > step ? last - step : 0, NULL);
     take_back(h, step + 1);
     while (h->n_evals && h->evals[h->n_evals - 1].row.step >= step)
-        h->n_evals--;
+        ls_metric_list_release(&h->evals[--h->n_evals].row.eval);
+    ls_metric_list eval = named(h, row, "", OURS);
+    const int n = h->n_evals;
     APPEND(h, evals,
            (ls_past_eval){ { step, whole(row, "epoch"), whole(row, "samples"), real(row, "seconds", NAN),
-                             ls_evaluation_read(row, ""), ls_rouge_read(row, "") },
+                             eval, whole(row, "texts"), real(row, "generate_seconds", 0) },
                            attempt });
+    if (n == h->n_evals)
+        ls_metric_list_release(&eval);
 }
 
 /* The checkpoint from which an attempt continued may have been replaced. */
@@ -122,21 +138,25 @@ static void add_epoch(ls_history *h, const json_t *row, int64_t attempt)
 {
     const int64_t epoch = whole(row, "epoch");
     while (h->n_epochs && h->epochs[h->n_epochs - 1].row.epoch >= epoch)
-        h->n_epochs--;
+        ls_metric_list_release(&h->epochs[--h->n_epochs].row.eval);
+    ls_metric_list eval = named(h, row, "eval_", (const char *const[]){ "texts", NULL });
+    const int n = h->n_epochs;
     APPEND(h, epochs,
            (ls_past_epoch){ { .epoch = epoch,
                               .step = whole(row, "step"),
                               .samples = whole(row, "samples"),
                               .train_loss = real(row, "train_loss", real(row, "loss", NAN)),
                               .skipped = whole(row, "skipped"),
-                              .eval = ls_evaluation_read(row, "eval_"),
-                              .eval_rouge = ls_rouge_read(row, "eval_"),
+                              .eval = eval,
+                              .eval_texts = whole(row, "eval_texts"),
                               .lr = real(row, "lr", NAN),
                               .seconds = real(row, "seconds", NAN),
                               .data_seconds = real(row, "data_seconds", 0),
                               .replaced = whole(row, "replaced"),
                               .memory = whole(row, "memory") },
                             attempt });
+    if (n == h->n_epochs)
+        ls_metric_list_release(&eval);
 }
 
 /* A row about changes stands before the first step of its attempt. */
@@ -153,9 +173,9 @@ static void add_change(ls_history *h, const json_t *row, int64_t attempt)
     ls_str_release(&cause);
 }
 
-static void add_report(ls_history *h, json_t *row, int64_t attempt)
+static void add_report(ls_history *h, const json_t *row, int64_t attempt)
 {
-    static const char *const OURS[] = { "report", "step", "epoch", "seconds", "attempt" };
+    static const char *const OURS[] = { "report", "step", "epoch", "seconds", "attempt", NULL };
     ls_past_report r = { .report = whole(row, "report"),
                          .step = whole(row, "step"),
                          .epoch = whole(row, "epoch"),
@@ -166,17 +186,14 @@ static void add_report(ls_history *h, json_t *row, int64_t attempt)
         ls_metric_list_release(&h->reports[--h->n_reports].metrics);
     if (attempt > h->attempt && begun)
         history_start(h, attempt, h->n_reports ? h->reports[h->n_reports - 1].step : 0, 0, NULL);
-    for (size_t i = 0; i < sizeof OURS / sizeof OURS[0]; i++)
-        json_object_del(row, OURS[i]);
-    r.metrics = ls_metric_list_read(row);
-    h->no_memory = h->no_memory || r.metrics.no_memory;
+    r.metrics = named(h, row, "", OURS);
     const int n = h->n_reports;
     APPEND(h, reports, r);
     if (n == h->n_reports)
         ls_metric_list_release(&r.metrics);
 }
 
-static void add_row(ls_history *h, json_t *row)
+static void add_row(ls_history *h, const json_t *row)
 {
     const char *kind = json_string_value(json_object_get(row, "kind"));
     const int64_t attempt = whole(row, "attempt"), step = whole(row, "step");
@@ -275,15 +292,20 @@ ls_status ls_history_read(ls_history *out, const char *run_dir)
     return s;
 }
 
-ls_evaluation ls_history_metrics(const ls_history *h)
+ls_metric_list ls_history_metrics(const ls_history *h)
 {
-    ls_evaluation names = { .n = 0 };
+    ls_metric_list names = { .n = 0 };
     for (int i = 0; i < h->n_evals; i++)
-        for (int k = 0; k < h->evals[i].row.eval.n; k++)
-            if (strcmp(h->evals[i].row.eval.at[k].name, "loss"))
-                ls_evaluation_set(&names, h->evals[i].row.eval.at[k].name, NAN);
+        for (int k = 0; k < h->evals[i].row.eval.n; k++) {
+            const ls_metric *m = &h->evals[i].row.eval.at[k];
+            if (strcmp(m->name, "loss") && (!isnan(m->value) || !ls_metric_list_has(&names, m->name)))
+                ls_metric_list_set(&names, m->name, m->value);
+        }
+    for (int k = names.n - 1; k >= 0; k--)
+        if (isnan(names.at[k].value))
+            ls_metric_list_remove(&names, names.at[k].name);
     if (!names.n)
-        ls_evaluation_set(&names, "accuracy", NAN);
+        ls_metric_list_set(&names, "accuracy", NAN);
     return names;
 }
 
@@ -293,6 +315,10 @@ void ls_history_release(ls_history *h)
         free(h->starts[i].cause);
     for (int i = 0; i < h->n_reports; i++)
         ls_metric_list_release(&h->reports[i].metrics);
+    for (int i = 0; i < h->n_evals; i++)
+        ls_metric_list_release(&h->evals[i].row.eval);
+    for (int i = 0; i < h->n_epochs; i++)
+        ls_metric_list_release(&h->epochs[i].row.eval);
     free(h->reports);
     free(h->steps);
     free(h->evals);

@@ -2,7 +2,7 @@
  * at the end of a run. An attempt that continues from a checkpoint repeats the steps after it, so the earlier
  * rows of these steps are left out. A run may be read while it is written. */
 #pragma once
-#include "metric_list.h"
+#include "base/metric_list.h"
 #include "metrics.h"
 
 /* A loss that was not finite is NAN. grad_norm -1 and loss_scale 0: not measured. */
@@ -54,7 +54,7 @@ ls_status ls_history_read(ls_history *out, const char *run_dir);
 /* Adds the rows that were written since the last call; at first h is zeroed. If the file is shorter now, it
  * begins again, because the run is another one. After an error h is empty. */
 ls_status ls_history_follow(ls_history *h, const char *run_dir);
-/* The names of the metrics that tables and charts show beside the loss, in the order in which they came;
- * "accuracy" if there is no evaluation. Their values are NaN. */
-ls_evaluation ls_history_metrics(const ls_history *h);
+/* The metrics that tables and charts show beside the loss, in the order in which they came, without those
+ * that were always undefined; "accuracy" if there are none. Each with its last number. To be released. */
+ls_metric_list ls_history_metrics(const ls_history *h);
 void ls_history_release(ls_history *h); /* may be called after an error */

@@ -97,25 +97,20 @@ ls_status ls_metrics_step(ls_rundir *d, const ls_step_row *row)
     return ls_rundir_save_result(d, d->state, NULL);
 }
 
-/* The common metrics and ROUGE are one event, each other metric is its own: an event has room for a few. */
+/* An event has room for a few metrics: a new one begins when it is full. */
 static ls_status show_eval(ls_rundir *d, const ls_eval_row *row)
 {
-    ls_scalar scalars[2 + LS_ROUGES];
-    char tag[16 + LS_METRIC_NAME];
-    static const char *const NAMES[LS_ROUGES] = { "eval/rouge1", "eval/rouge2", "eval/rougeL" };
+    enum { TAG = LS_METRIC_NAME + 8, EACH = 2 };
+    char tags[EACH][TAG];
+    ls_scalar scalars[EACH];
     int n = 0;
-    for (int i = 0; i < row->eval.n; i++)
-        if (ls_evaluation_common(row->eval.at[i].name))
-            scalars[n++] = (ls_scalar){ strcmp(row->eval.at[i].name, "loss") ? "eval/accuracy" : "eval/loss",
-                                        row->eval.at[i].value };
-    for (int i = 0; i < LS_ROUGES && row->rouge.texts; i++)
-        scalars[n++] = (ls_scalar){ NAMES[i], ls_rouge_at(&row->rouge, i) };
-    LS_TRY(ls_tensorboard_add(d, row->step, n, scalars));
     for (int i = 0; i < row->eval.n; i++) {
-        if (ls_evaluation_common(row->eval.at[i].name))
+        snprintf(tags[n], TAG, "eval/%s", row->eval.at[i].name);
+        scalars[n] = (ls_scalar){ tags[n], row->eval.at[i].value };
+        if (++n < EACH && i + 1 < row->eval.n)
             continue;
-        snprintf(tag, sizeof tag, "eval/%s", row->eval.at[i].name);
-        LS_TRY(ls_tensorboard_add(d, row->step, 1, &(ls_scalar){ tag, row->eval.at[i].value }));
+        LS_TRY(ls_tensorboard_add(d, row->step, n, scalars));
+        n = 0;
     }
     return LS_OK;
 }
@@ -125,32 +120,32 @@ ls_status ls_metrics_eval(ls_rundir *d, const ls_eval_row *row)
     ls_json *j = metrics_begin(d, "eval");
     ls_json_int(j, "step", row->step);
     ls_json_int(j, "epoch", row->epoch);
-    ls_evaluation_write(j, "", &row->eval, true);
-    ls_evaluation_write_skipped(j, &row->eval);
+    ls_metric_list_write(j, "", &row->eval);
+    if (row->eval.n && isnan(ls_metric_list_find(&row->eval, "loss")))
+        ls_json_bool(j, "skipped", true);
     ls_json_int(j, "samples", row->samples);
     ls_json_f64(j, "seconds", ls_row_seconds(row->seconds));
-    ls_rouge_write(j, "", &row->rouge);
-    if (row->rouge.texts)
-        ls_json_f64(j, "generate_seconds", ls_row_seconds(row->rouge.seconds));
+    if (row->texts) {
+        ls_json_int(j, "texts", row->texts);
+        ls_json_f64(j, "generate_seconds", ls_row_seconds(row->generate_seconds));
+    }
     close_row(j, d->attempt);
     LS_TRY(metrics_append(d));
     LS_TRY(show_eval(d, row));
     ls_run_metrics *m = &d->metrics;
-    m->eval = row->eval;
-    m->eval_rouge = row->rouge;
+    ls_metric_list_release(&d->eval);
+    d->eval = ls_metric_list_copy(&row->eval);
+    LS_TRY(ls_metric_list_status(&d->eval));
+    m->eval_texts = row->texts;
     m->eval_step = row->step;
     return ls_rundir_save_result(d, d->state, NULL);
 }
 
 double ls_epoch_row_metric(const ls_epoch_row *row, const char *metric)
 {
-    if (!strcmp(metric, "train_loss"))
-        return row->train_loss;
-    const char *name = strncmp(metric, "eval_", 5) ? metric : metric + 5;
-    for (int i = 0; i < LS_ROUGES; i++)
-        if (!strcmp(name, LS_ROUGE_NAMES[i]))
-            return ls_rouge_at(&row->eval_rouge, i);
-    return ls_evaluation_get(&row->eval, name);
+    return strcmp(metric, "train_loss")
+               ? ls_metric_list_find(&row->eval, metric + (strncmp(metric, "eval_", 5) ? 0 : 5))
+               : row->train_loss;
 }
 
 void ls_epoch_row_write(ls_json *j, const ls_epoch_row *row, int64_t attempt)
@@ -161,8 +156,9 @@ void ls_epoch_row_write(ls_json *j, const ls_epoch_row *row, int64_t attempt)
     ls_json_int(j, "step", row->step);
     ls_json_int(j, "samples", row->samples);
     ls_json_f64(j, "train_loss", row->train_loss);
-    ls_evaluation_write(j, "eval_", &row->eval, true);
-    ls_rouge_write(j, "eval_", &row->eval_rouge);
+    ls_metric_list_write(j, "eval_", &row->eval);
+    if (row->eval_texts)
+        ls_json_int(j, "eval_texts", row->eval_texts);
     ls_json_f64(j, "lr", row->lr);
     ls_json_f64(j, "seconds", ls_row_seconds(row->seconds));
     if (row->data_seconds > 0)
@@ -190,7 +186,7 @@ void ls_report_row_write(ls_json *j, const ls_report_row *row, int64_t attempt)
     ls_json_int(j, "report", row->report);
     ls_json_int(j, "step", row->step);
     ls_json_int(j, "epoch", row->epoch);
-    ls_metric_list_write(j, row->metrics);
+    ls_metric_list_write(j, "", row->metrics);
     ls_json_f64(j, "seconds", ls_row_seconds(row->seconds));
     close_row(j, attempt);
 }

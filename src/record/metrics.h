@@ -3,8 +3,7 @@
  * Losses are printed so that they read back as the same float. A step's row allocates nothing. */
 #pragma once
 #include <math.h>
-#include "metric_list.h"
-#include "rouge_mean.h"
+#include "base/metric_list.h"
 #include "rundir.h"
 
 typedef struct ls_step_row {
@@ -12,29 +11,30 @@ typedef struct ls_step_row {
     int64_t targets;              /* of text: tokens with a loss; 0: one target a sample */
     float loss;                   /* global mean over the step's targets; NAN: no target counted */
     double lr, seconds;
-    double grad_norm;  /* before clipping; < 0: not measured */
-    double loss_scale; /* with f16; 0: none */
-    bool skipped;      /* no weight changed: gradients overflowed f16, or no target counted, or */
+    double grad_norm;      /* before clipping; < 0: not measured */
+    double loss_scale;     /* with f16; 0: none */
+    bool skipped;          /* no weight changed: gradients overflowed f16, or no target counted, or */
     const char *nonfinite; /* this was not finite: "loss" or "gradient"; NULL: it was */
 } ls_step_row;
 
 typedef struct ls_eval_row {
     int64_t step, epoch, samples;
     double seconds;
-    ls_evaluation eval;
-    ls_rouge_mean rouge;
+    ls_metric_list eval; /* with those of generated texts (text/rouge.h) behind the model's */
+    int64_t texts;       /* that were generated; 0: none */
+    double generate_seconds;
 } ls_eval_row;
 
 typedef struct ls_epoch_row {
     int64_t epoch, step, samples;
-    double train_loss;  /* mean over the epoch's targets in training; NAN: none counted */
-    int64_t skipped;    /* steps that changed no weight */
-    ls_evaluation eval; /* empty: no evaluation this epoch */
-    ls_rouge_mean eval_rouge;
+    double train_loss;   /* mean over the epoch's targets in training; NAN: none counted */
+    int64_t skipped;     /* steps that changed no weight */
+    ls_metric_list eval; /* empty: no evaluation this epoch */
+    int64_t eval_texts;  /* that it generated; 0: none */
     double lr, seconds;
     double data_seconds; /* of `seconds`: rank 0 waited for its loader; 0: not known */
-    int64_t replaced; /* training samples that stood in for broken ones, over all ranks */
-    int64_t memory; /* bytes of anonymous memory on rank 0, without shared windows; 0: not known */
+    int64_t replaced;    /* training samples that stood in for broken ones, over all ranks */
+    int64_t memory;      /* bytes of anonymous memory on rank 0, without shared windows; 0: not known */
 } ls_epoch_row;
 
 typedef struct ls_checkpoint_row {

@@ -14,6 +14,7 @@
 #include "base/oserror.h"
 #include "base/sys.h"
 #include "rundir_own.h"
+#include "text/rouge.h"
 
 static const char *csv_number(char buffer[32], double x) { return isnan(x) ? "" : ls_format_f64(buffer, x); }
 
@@ -22,8 +23,8 @@ const char *ls_epoch_row_csv(char text[LS_CSV_ROW], const ls_epoch_row *row, int
     char b[5][32];
     snprintf(text, LS_CSV_ROW, "%lld,%lld,%lld,%s,%s,%s,%s,%s,%lld", (long long)row->epoch,
              (long long)row->step, (long long)row->samples, csv_number(b[0], row->train_loss),
-             csv_number(b[1], ls_evaluation_get(&row->eval, "loss")),
-             csv_number(b[2], ls_evaluation_get(&row->eval, "accuracy")), csv_number(b[3], row->lr),
+             csv_number(b[1], ls_metric_list_find(&row->eval, "loss")),
+             csv_number(b[2], ls_metric_list_find(&row->eval, "accuracy")), csv_number(b[3], row->lr),
              csv_number(b[4], ls_row_seconds(row->seconds)), (long long)attempt);
     return text;
 }
@@ -196,17 +197,19 @@ static ls_status metrics_csv_add(ls_rundir *d, const csv_row *row)
 
 ls_status ls_csv_epoch(ls_rundir *d, const ls_epoch_row *row)
 {
-    char cells[LS_CSV_ROW], names[LS_MOST_METRICS][LS_METRIC_NAME];
-    ls_metric metrics[LS_MOST_METRICS];
-    int n = 0;
+    char cells[LS_CSV_ROW], name[LS_METRIC_NAME + 8];
+    ls_metric_list metrics = { .n = 0 };
     for (int i = 0; i < row->eval.n; i++)
-        if (!ls_evaluation_common(row->eval.at[i].name)) {
-            snprintf(names[n], sizeof names[n], "eval_%s", row->eval.at[i].name);
-            metrics[n] = (ls_metric){ names[n], row->eval.at[i].value };
-            n++;
+        if (!ls_metric_is_common(row->eval.at[i].name) && !ls_metric_of_texts(row->eval.at[i].name)) {
+            snprintf(name, sizeof name, "eval_%s", row->eval.at[i].name);
+            ls_metric_list_add(&metrics, name, row->eval.at[i].value);
         }
-    return metrics_csv_add(d, &(csv_row){ LS_EPOCH_CSV, LS_EPOCH_CSV_BEFORE,
-                                          ls_epoch_row_csv(cells, row, d->attempt), n, metrics });
+    ls_status s = ls_metric_list_status(&metrics);
+    if (s == LS_OK)
+        s = metrics_csv_add(d, &(csv_row){ LS_EPOCH_CSV, LS_EPOCH_CSV_BEFORE,
+                                           ls_epoch_row_csv(cells, row, d->attempt), metrics.n, metrics.at });
+    ls_metric_list_release(&metrics);
+    return s;
 }
 
 ls_status ls_csv_report(ls_rundir *d, const ls_report_row *row)

@@ -7,34 +7,29 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/sys.h"
-#include "rouge_mean.h"
 #include "rundir_own.h"
 
-int ls_run_metrics_list(ls_metric out[LS_RUN_METRICS], ls_metric_names names, const ls_run_metrics *m,
-                        bool lr)
+ls_metric_list ls_run_metrics_list(const ls_run_metrics *m, const ls_metric_list *eval, bool lr)
 {
-    int n = 0;
+    ls_metric_list all = { .no_memory = eval->no_memory };
+    char name[LS_METRIC_NAME + 8];
     if (!isnan(m->loss))
-        out[n++] = (ls_metric){ "loss", m->loss };
+        ls_metric_list_add(&all, "loss", m->loss);
     if (lr && !isnan(m->lr))
-        out[n++] = (ls_metric){ "lr", m->lr };
-    for (int i = 0; i < m->eval.n + LS_ROUGES; i++) {
-        const int text = i - m->eval.n;
-        snprintf(names[n], sizeof names[n], "eval_%s", text < 0 ? m->eval.at[i].name : LS_ROUGE_NAMES[text]);
-        out[n] = (ls_metric){ names[n], text < 0 ? m->eval.at[i].value : ls_rouge_at(&m->eval_rouge, text) };
-        n += !isnan(out[n].value);
+        ls_metric_list_add(&all, "lr", m->lr);
+    for (int i = 0; i < eval->n; i++) {
+        snprintf(name, sizeof name, "eval_%s", eval->at[i].name);
+        if (!isnan(eval->at[i].value))
+            ls_metric_list_add(&all, name, eval->at[i].value);
     }
-    return n;
+    return all;
 }
 
 /* The metrics at a checkpoint: those that the program reported, or those of a recipe's loop. */
 static ls_metric_list current(const ls_rundir *d)
 {
-    ls_metric known[LS_RUN_METRICS];
-    ls_metric_names names;
-    if (d->own->reported.n > 0)
-        return ls_metric_list_copy(d->own->reported.n, d->own->reported.at);
-    return ls_metric_list_copy(ls_run_metrics_list(known, names, &d->metrics, false), known);
+    return d->own->reported.n > 0 ? ls_metric_list_copy(&d->own->reported)
+                                  : ls_run_metrics_list(&d->metrics, &d->eval, false);
 }
 
 /* NULL: no memory. */
@@ -97,21 +92,16 @@ bool ls_rundir_is_best(ls_rundir *d, double value, bool highest, int64_t step, i
 void ls_rundir_forget_evaluations(ls_rundir *d)
 {
     struct ls_rundir_private *own = d->own;
-    d->metrics.eval = (ls_evaluation){ .n = 0 };
+    ls_metric_list_release(&d->eval);
     d->metrics.best_value = d->metrics.stop_value = NAN;
-    d->metrics.stop_waited = 0;
-    d->metrics.eval_rouge = (ls_rouge_mean){ .texts = 0 };
+    d->metrics.stop_waited = d->metrics.eval_texts = 0;
     free(own->best_checkpoint);
     own->best_checkpoint = NULL;
     for (int i = 0; i < own->n_checkpoints; i++) {
         ls_metric_list *m = &own->checkpoints[i].metrics;
-        int n = 0;
-        for (int k = 0; k < m->n; k++)
-            if (strncmp(m->at[k].name, "eval_", 5))
-                m->at[n++] = m->at[k];
-            else
-                free((char *)(uintptr_t)m->at[k].name);
-        m->n = n;
+        for (int k = m->n - 1; k >= 0; k--)
+            if (!strncmp(m->at[k].name, "eval_", 5))
+                ls_metric_list_remove(m, m->at[k].name);
     }
 }
 
@@ -123,18 +113,18 @@ void ls_rundir_add_checkpoint(ls_rundir *d, const char *path, int64_t step, bool
 void ls_rundir_set_reported(ls_rundir *d, int64_t step, int64_t epoch, const ls_metric_list *metrics)
 {
     ls_metric_list_release(&d->own->reported);
-    d->own->reported = ls_metric_list_copy(metrics->n, metrics->at);
-    d->own->no_memory = d->own->no_memory || d->own->reported.no_memory;
+    ls_metric_list_release(&d->eval);
+    d->own->reported = ls_metric_list_copy(metrics);
     ls_run_metrics *m = &d->metrics;
     m->step = m->eval_step = step;
     m->epoch = epoch;
     m->loss = ls_metric_list_find(metrics, "loss");
     m->lr = ls_metric_list_find(metrics, "lr");
-    m->eval = (ls_evaluation){ .n = 0 };
-    if (isnan(ls_metric_list_find(metrics, "eval_loss")))
-        return;
-    ls_evaluation_set(&m->eval, "loss", ls_metric_list_find(metrics, "eval_loss"));
-    ls_evaluation_set(&m->eval, "accuracy", ls_metric_list_find(metrics, "eval_accuracy"));
+    if (!isnan(ls_metric_list_find(metrics, "eval_loss"))) {
+        ls_metric_list_add(&d->eval, "loss", ls_metric_list_find(metrics, "eval_loss"));
+        ls_metric_list_add(&d->eval, "accuracy", ls_metric_list_find(metrics, "eval_accuracy"));
+    }
+    d->own->no_memory = d->own->no_memory || d->own->reported.no_memory || d->eval.no_memory;
 }
 
 /* Checkpoints that were removed later are not listed. */
@@ -151,7 +141,7 @@ static void write_checkpoints(ls_json *j, const ls_rundir *d)
             ls_json_int(j, "step", own->checkpoints[i].step);
             ls_json_int(j, "epoch", own->checkpoints[i].epoch);
             ls_json_object(j, "metrics");
-            ls_metric_list_write(j, &own->checkpoints[i].metrics);
+            ls_metric_list_write(j, "", &own->checkpoints[i].metrics);
             ls_json_close_object(j);
             ls_json_close_object(j);
         }
@@ -181,15 +171,17 @@ static void write_metrics(ls_json *j, const ls_rundir *d)
         ls_json_int(j, "nonfinite_steps", m->nonfinite_steps);
     if (d->own->reported.n > 0) {
         ls_json_object(j, "metrics");
-        ls_metric_list_write(j, &d->own->reported);
+        ls_metric_list_write(j, "", &d->own->reported);
         ls_json_close_object(j);
     }
-    if (m->eval.n) {
+    if (d->eval.n) {
         ls_json_object(j, "eval");
         ls_json_int(j, "step", m->eval_step);
-        ls_evaluation_write(j, "", &m->eval, true);
-        ls_evaluation_write_skipped(j, &m->eval);
-        ls_rouge_write(j, "", &m->eval_rouge);
+        ls_metric_list_write(j, "", &d->eval);
+        if (isnan(ls_metric_list_find(&d->eval, "loss")))
+            ls_json_bool(j, "skipped", true);
+        if (m->eval_texts)
+            ls_json_int(j, "texts", m->eval_texts);
         ls_json_close_object(j);
     }
     if (!isnan(m->best_value)) {

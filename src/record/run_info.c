@@ -4,7 +4,6 @@
 #include <string.h>
 #include <time.h>
 #include "base/file.h"
-#include "rouge_mean.h"
 #include "run_owner.h"
 #include "rundir_own.h"
 
@@ -38,9 +37,8 @@ static ls_status read_info(ls_run_info *out, const json_t *tree, const char *pat
                                      .epoch = integer(tree, "epoch"),
                                      .loss = run_info_number(tree, "loss"),
                                      .lr = run_info_number(tree, "lr"),
-                                     .eval = ls_evaluation_read(eval, ""),
-                                     .eval_rouge = ls_rouge_read(eval, ""),
                                      .eval_step = integer(eval, "step"),
+                                     .eval_texts = integer(eval, "texts"),
                                      .best_value = run_info_number(best, "value"),
                                      .best_step = integer(best, "step"),
                                      .best_epoch = integer(best, "epoch"),
@@ -48,10 +46,10 @@ static ls_status read_info(ls_run_info *out, const json_t *tree, const char *pat
                                      .stop_waited = integer(stop, "waited") };
     const char *metric = json_string_value(json_object_get(best, "metric"));
     snprintf(out->best_metric, sizeof out->best_metric, "%s", metric ? metric : "");
-    const char *name;
-    json_t *value;
-    json_object_foreach(json_object_get(tree, "metrics"), name, value) if (json_is_number(value))
-        ls_evaluation_set(&out->reported, name, json_number_value(value));
+    out->eval = ls_metric_list_read(eval, "");
+    ls_metric_list_remove(&out->eval, "step");
+    ls_metric_list_remove(&out->eval, "texts");
+    out->reported = ls_metric_list_read(json_object_get(tree, "metrics"), "");
     out->attempt = integer(tree, "attempt");
     const char *error = json_string_value(json_object_get(tree, "error"));
     snprintf(out->error, sizeof out->error, "%s", error ? error : "");
@@ -61,7 +59,8 @@ static ls_status read_info(ls_run_info *out, const json_t *tree, const char *pat
     const char *last = json_string_value(
         json_object_get(json_array_get(list, json_array_size(list) - 1), "path"));
     snprintf(out->checkpoint, sizeof out->checkpoint, "%s", last ? last : "");
-    return LS_OK;
+    LS_TRY(ls_metric_list_status(&out->eval));
+    return ls_metric_list_status(&out->reported);
 }
 
 /* Also returns the text of the file; malloc'ed. */
@@ -71,10 +70,17 @@ static ls_status run_info_read_file(ls_run_info *out, char **text, const char *p
     json_t *tree = NULL;
     LS_TRY(ls_file_read(text, &size, path));
     ls_status s = ls_json_parse(&tree, *text, size, path);
+    ls_run_info_release(out);
     if (s == LS_OK)
         s = read_info(out, tree, path);
     json_decref(tree);
     return s;
+}
+
+void ls_run_info_release(ls_run_info *info)
+{
+    ls_metric_list_release(&info->eval);
+    ls_metric_list_release(&info->reported);
 }
 
 /* Between two attempts there is a moment in which the parent has released the lock and the ranks do not have
@@ -105,6 +111,8 @@ ls_status ls_run_info_read(ls_run_info *out, const char *run_dir)
     if (!credible)
         out->state = LS_RUN_DIED;
 done:
+    if (s != LS_OK)
+        ls_run_info_release(out);
     free(before);
     free(text);
     free(path);

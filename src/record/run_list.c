@@ -30,6 +30,7 @@ static ls_status run_list_add(ls_run_list *l, const char *storage, const char *n
     ls_run_entry *e = &l->at[l->n++];
     e->dir = dir;
     e->broken = NULL;
+    e->info = (ls_run_info){ .attempt = 0 };
     if (ls_run_info_read(&e->info, dir) == LS_OK)
         return LS_OK;
     e->broken = ls_sys_strdup(ls_error_message());
@@ -61,6 +62,7 @@ void ls_run_list_release(ls_run_list *l)
         free(l->at[i].name);
         free(l->at[i].dir);
         free(l->at[i].broken);
+        ls_run_info_release(&l->at[i].info);
     }
     free(l->at);
     *l = (ls_run_list){ 0 };

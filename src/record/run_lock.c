@@ -40,7 +40,10 @@ static ls_status doubt(const char *owner, const char *run_dir, const char *host)
     char theirs[128] = "";
     ls_run_info info;
     if (sscanf(owner, "host %127[^,]", theirs) != 1 || !strcmp(theirs, host) ||
-        ls_run_info_read(&info, run_dir) != LS_OK || !ls_run_state_lives(info.state))
+        ls_run_info_read(&info, run_dir) != LS_OK)
+        return LS_OK;
+    ls_run_info_release(&info);
+    if (!ls_run_state_lives(info.state))
         return LS_OK;
     if (info.seconds_ago < SIGN_OF_LIFE)
         return ls_fail(LS_E_USAGE,

@@ -142,6 +142,8 @@ static ls_status read_before(ls_rundir *d)
     LS_TRY_TO(s, ls_run_info_read(&info, d->path), done);
     d->before = ls_run_state_lives(info.state) && info.state != LS_RUN_RESTARTING ? LS_RUN_DIED : info.state;
     d->metrics = info.metrics;
+    d->eval = info.eval;
+    ls_metric_list_release(&info.reported);
     LS_TRY_TO(s, ls_file_read(&text, &size, path), done);
     LS_TRY_TO(s, ls_json_parse(&tree, text, size, path), done);
     /* then the file has the number of the next attempt */
@@ -156,7 +158,7 @@ static ls_status read_before(ls_rundir *d)
         if (where)
             ls_rundir_list_checkpoint(d, where, json_integer_value(json_object_get(c, "step")),
                                       json_integer_value(json_object_get(c, "epoch")),
-                                      ls_metric_list_read(json_object_get(c, "metrics")),
+                                      ls_metric_list_read(json_object_get(c, "metrics"), ""),
                                       best && !strcmp(best, where));
     }
 done:
@@ -243,6 +245,7 @@ static void destroy(ls_rundir **d)
         ls_metric_list_release(&own->checkpoints[i].metrics);
     }
     ls_metric_list_release(&own->reported);
+    ls_metric_list_release(&(*d)->eval);
     free(own->checkpoints);
     free(own->best_checkpoint);
     free(own->best_metric);
@@ -336,7 +339,7 @@ static ls_status recall(ls_rundir *d)
                *hardware = json_string_value(json_object_get(result, "hardware"));
     snprintf(d->device, sizeof d->device, "%s", device ? device : "");
     snprintf(d->hardware, sizeof d->hardware, "%s", hardware ? hardware : "");
-    d->own->reported = ls_metric_list_read(json_object_get(result, "metrics"));
+    d->own->reported = ls_metric_list_read(json_object_get(result, "metrics"), "");
     d->own->no_memory = d->own->no_memory || d->own->reported.no_memory;
     const char *no_best = json_string_value(json_object_get(result, "no_best"));
     snprintf(d->no_best, sizeof d->no_best, "%s", no_best ? no_best : "");

@@ -7,40 +7,33 @@
  * has died, and `lockstep runs` says so. */
 #pragma once
 #include <stdio.h>
-#include "metric_list.h"
-#include "base/evaluation.h"
+#include "base/metric_list.h"
 #include "base/log.h"
 #include "lockstep/group.h"
 #include "lockstep/recipe.h"
 #include "run_state.h"
-#include "text/rouge.h"
 
 #define LS_RUN_RECIPE "recipe.yaml"
 #define LS_RUN_CONFIG "config.txt"
 bool ls_run_is(const char *dir); /* whether it is a run directory: it has one of these files */
 
-/* The present metrics of a run. The functions of metrics.h update them; result.json, `lockstep runs` and the
- * report show them. NAN: none yet. */
+/* The present numbers of a run, beside its last evaluation. The functions of metrics.h update them;
+ * result.json, `lockstep runs` and the report show them. NAN: none yet. A plain value: rank 0 sends it. */
 typedef struct ls_run_metrics {
-    int64_t step, epoch;      /* finished optimizer steps; epoch of the last one */
-    double loss, lr;          /* of the last step */
-    bool skipped;             /* the last step changed no weight */
-    ls_evaluation eval;       /* the last evaluation */
-    ls_rouge_mean eval_rouge; /* the same */
-    int64_t eval_step;
-    double best_value; /* of checkpoint.best.metric */
+    int64_t step, epoch; /* finished optimizer steps; epoch of the last one */
+    double loss, lr;     /* of the last step */
+    bool skipped;        /* the last step changed no weight */
+    int64_t eval_step;   /* of the last evaluation */
+    int64_t eval_texts;  /* that it generated; 0: none */
+    double best_value;   /* of checkpoint.best.metric */
     int64_t best_step, best_epoch;
     double stop_value;       /* early stopping: the best value that was better by more than min_delta */
     int64_t stop_waited;     /* epochs since then that evaluated it */
     int64_t nonfinite_steps; /* skipped because a loss or gradient was not finite */
 } ls_run_metrics;
 
-/* Those that are known: `loss`; `lr`, if it is wanted; `eval_NAME` of the last evaluation. Returns how many.
- */
-enum { LS_RUN_METRICS = 2 + LS_MOST_METRICS + 3 };
-typedef char ls_metric_names[LS_RUN_METRICS][LS_METRIC_NAME];
-int ls_run_metrics_list(ls_metric out[LS_RUN_METRICS], ls_metric_names names, const ls_run_metrics *m,
-                        bool lr);
+/* Those that are known: `loss`; `lr`, if it is wanted; `eval_NAME` of the last evaluation. To be released. */
+ls_metric_list ls_run_metrics_list(const ls_run_metrics *m, const ls_metric_list *eval, bool lr);
 
 #define LS_STARTUP_PARTS 8
 typedef struct ls_startup {
@@ -59,6 +52,7 @@ typedef struct ls_rundir {
     ls_run_state state;     /* as in result.json; only ls_rundir_save_result changes it */
     int64_t attempt;        /* 0 for the first start, 1 for the next, ... */
     ls_run_metrics metrics; /* of an existing run, at first those of result.json */
+    ls_metric_list eval;    /* the last evaluation; until there is one, only rank 0 has that of result.json */
     ls_startup startup;     /* set by the train loop; goes to result.json */
     double step_median, train_seconds, eval_seconds; /* set by the train loop; 0: not known */
     int64_t peak_rss;                                /* bytes; 0: not known */
@@ -122,8 +116,9 @@ typedef struct ls_run_info {
     char name[128];
     ls_run_state state;
     ls_run_metrics metrics;
-    char best_metric[LS_METRIC_NAME + 8]; /* of metrics.best_value; "": none */
-    ls_evaluation reported;               /* the last report of a user's program */
+    ls_metric_list eval;              /* the last evaluation */
+    ls_metric_list reported;          /* the last report of a user's program */
+    char best_metric[LS_METRIC_NAME]; /* of metrics.best_value; "": none */
     int64_t attempt;
     double seconds_ago; /* since result.json was written */
     char error[256];
@@ -131,7 +126,9 @@ typedef struct ls_run_info {
     bool builtin_data;    /* its metrics are of the built-in shapes */
     char checkpoint[256]; /* path of the last one, relative to the run directory; "": none */
 } ls_run_info;
-ls_status ls_run_info_read(ls_run_info *out, const char *run_dir);
+ls_status ls_run_info_read(ls_run_info *out,
+                           const char *run_dir); /* after an error there is nothing to release */
+void ls_run_info_release(ls_run_info *info);
 #define LS_BUILTIN_NOTE \
     "measured on the BUILT-IN shapes, not real data" /* shown with every result of such a run */
 /* The folder of the run in `storage` that wrote last; malloc'ed. *out NULL: there is no run. */

@@ -1,7 +1,7 @@
 /* rundir_own.h - the private part of ls_rundir, for rundir*.c, metrics*.c, tensorboard.c and runs.c. */
 #pragma once
 #include "base/json.h"
-#include "metric_list.h"
+#include "base/metric_list.h"
 #include "rundir.h"
 
 typedef struct ls_saved_checkpoint {
@@ -12,10 +12,10 @@ typedef struct ls_saved_checkpoint {
 
 struct ls_rundir_private {
     int lock, metrics, csv, log, events, beat; /* file descriptors; -1: not open */
-    bool wants_events;                   /* for TensorBoard */
+    bool wants_events;                         /* for TensorBoard */
     char *name, *best_metric;
-    ls_str header;     /* of metrics.csv of a user's program; empty: not read yet */
-    ls_json row;       /* reused, so that a row allocates nothing once the text has grown */
+    ls_str header; /* of metrics.csv of a user's program; empty: not read yet */
+    ls_json row;   /* reused, so that a row allocates nothing once the text has grown */
     /* times of the last writes of result.json and of the heartbeat, on the clock of ls_now */
     double last_saved, last_beat;
     ls_saved_checkpoint *checkpoints;

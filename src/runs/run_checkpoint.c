@@ -36,7 +36,7 @@ ls_status ls_run_saved_read(ls_run_saved *out, const char *json, const char *whe
     *out = (ls_run_saved){ .step = head.step,
                            .epoch = head.last_epoch,
                            .report = json_integer_value(json_object_get(j, "report")),
-                           .metrics = ls_metric_list_read(json_object_get(j, "metrics")),
+                           .metrics = ls_metric_list_read(json_object_get(j, "metrics"), ""),
                            .text = ls_sys_strdup(head.text) };
     json_decref(j);
     return out->text ? ls_metric_list_status(&out->metrics) : ls_sys_have(out->text);

@@ -1,7 +1,7 @@
 /* run_own.h - the struct of a run (lockstep/run.h), and what run*.c share. */
 #pragma once
 #include "lockstep/run.h"
-#include "record/metric_list.h"
+#include "base/metric_list.h"
 #include "record/rundir.h"
 #include "loop/snapshot.h"
 #include "step/state.h"

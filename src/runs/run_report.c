@@ -17,8 +17,7 @@
 #include "step/trainer.h"
 
 enum {
-    MOST_METRICS = 256,
-    MOST_NAME = 100,
+    MOST_NAME = LS_METRIC_NAME - 1,
     MOST_STEP = 99999999 /* a checkpoint's name has eight digits */
 };
 
@@ -57,9 +56,9 @@ static ls_status check_name(const char *name)
 
 static ls_status check_metrics(int64_t n, const ls_metric *metrics)
 {
-    if (n < 0 || n > MOST_METRICS || (n > 0 && !metrics))
+    if (n < 0 || n > LS_MOST_METRICS || (n > 0 && !metrics))
         return ls_fail(LS_E_ARG, "too many metrics: %lld given, at most %d allowed", (long long)n,
-                       (int)MOST_METRICS);
+                       (int)LS_MOST_METRICS);
     for (int64_t i = 0; i < n; i++) {
         LS_TRY(check_name(metrics[i].name));
         for (int64_t k = 0; k < i; k++)
@@ -219,8 +218,7 @@ static ls_status list_named(const report *p, double seconds, uint64_t bytes)
 {
     char path[32 + MOST_NAME];
     snprintf(path, sizeof path, "checkpoints/%s", p->name);
-    ls_rundir_list_checkpoint(p->run->dir, path, p->step, p->epoch,
-                              ls_metric_list_copy(p->metrics.n, p->metrics.at), false);
+    ls_rundir_list_checkpoint(p->run->dir, path, p->step, p->epoch, ls_metric_list_copy(&p->metrics), false);
     return ls_metrics_checkpoint(
         p->run->dir, &(ls_checkpoint_row){ p->step, p->epoch, path, (int64_t)bytes, seconds, seconds });
 }
@@ -298,8 +296,8 @@ ls_status ls_report_with(ls_run *r, const ls_metric *metrics, int64_t n, const l
                  .name = o->checkpoint };
     snprintf(p.call, sizeof p.call, "report %lld", (long long)number);
     ls_status s = run_report_check(&p, n, metrics);
-    if (s == LS_OK)
-        p.metrics = ls_metric_list_copy((int)n, metrics);
+    for (int64_t i = 0; s == LS_OK && i < n; i++)
+        ls_metric_list_add(&p.metrics, metrics[i].name, metrics[i].value);
     if (s == LS_OK)
         s = ls_metric_list_status(&p.metrics);
     s = run_report_agree(&p, s);

@@ -8,7 +8,7 @@
 #include "base/file.h"
 #include "base/sys.h"
 #include "lockstep/run.h"
-#include "record/metric_list.h"
+#include "base/metric_list.h"
 #include "record/rundir.h"
 #include "record/step_folder.h"
 
@@ -17,9 +17,9 @@ typedef struct owned {
     ls_arena arena;
 } owned; /* `result` is first, because the caller has a pointer to it */
 
-static const ls_metric *keep_metrics(ls_arena *a, const json_t *object, int64_t *n)
+/* Releases the list. */
+static const ls_metric *keep_metrics(ls_arena *a, ls_metric_list l, int64_t *n)
 {
-    ls_metric_list l = ls_metric_list_read(object);
     ls_metric *kept = LS_ARENA_ARRAY(a, ls_metric, l.n);
     a->no_memory = a->no_memory || l.no_memory;
     *n = kept ? l.n : 0;
@@ -27,19 +27,6 @@ static const ls_metric *keep_metrics(ls_arena *a, const json_t *object, int64_t 
         kept[i] = (ls_metric){ ls_arena_strdup(a, l.at[i].name), l.at[i].value };
     ls_metric_list_release(&l);
     return kept;
-}
-
-/* The metrics of a recipe's run, which its loop measures. */
-static const ls_metric *known_metrics(ls_arena *a, const ls_run_metrics *m, int64_t *n)
-{
-    ls_metric all[LS_RUN_METRICS];
-    ls_metric_names names;
-    const int count = ls_run_metrics_list(all, names, m, true);
-    ls_metric *known = LS_ARENA_ARRAY(a, ls_metric, count);
-    *n = 0;
-    for (int i = 0; known && i < count; i++)
-        known[(*n)++] = (ls_metric){ ls_arena_strdup(a, all[i].name), all[i].value };
-    return known;
 }
 
 static char *path_in(ls_arena *a, const char *directory, const char *name)
@@ -64,7 +51,8 @@ static void read_checkpoints(owned *o, const json_t *tree)
             continue;
         c->step = json_integer_value(json_object_get(j, "step"));
         c->epoch = json_integer_value(json_object_get(j, "epoch"));
-        c->metrics = keep_metrics(&o->arena, json_object_get(j, "metrics"), &c->n_metrics);
+        c->metrics = keep_metrics(&o->arena, ls_metric_list_read(json_object_get(j, "metrics"), ""),
+                                  &c->n_metrics);
         r->n_checkpoints++;
         if (ls_step_folder_parse(strrchr(c->path, '/') + 1) >=
             0) /* checkpoints with names of their own do not count */
@@ -82,11 +70,10 @@ static ls_status read_result(owned *o, const char *file)
     char *text = NULL;
     size_t size;
     json_t *tree = NULL;
+    ls_status s;
     LS_TRY(ls_run_info_read(&info, r->path));
-    LS_TRY(ls_file_read(&text, &size, file));
-    ls_status s = ls_json_parse(&tree, text, size, file);
-    free(text);
-    LS_TRY(s);
+    LS_TRY_TO(s, ls_file_read(&text, &size, file), done);
+    LS_TRY_TO(s, ls_json_parse(&tree, text, size, file), done);
     const json_t *reported = json_object_get(tree, "metrics");
     const char *error = json_string_value(json_object_get(tree, "error"));
     r->name = ls_arena_strdup(&o->arena, info.name);
@@ -95,11 +82,17 @@ static ls_status read_result(owned *o, const char *file)
     r->attempt = json_integer_value(json_object_get(tree, "attempt"));
     r->step = info.metrics.step;
     r->epoch = info.metrics.epoch;
-    r->metrics = reported ? keep_metrics(&o->arena, reported, &r->n_metrics)
-                          : known_metrics(&o->arena, &info.metrics, &r->n_metrics);
+    r->metrics = keep_metrics(&o->arena,
+                              reported ? ls_metric_list_read(reported, "")
+                                       : ls_run_metrics_list(&info.metrics, &info.eval, true),
+                              &r->n_metrics);
     read_checkpoints(o, tree);
+    s = ls_arena_status(&o->arena);
+done:
+    free(text);
     json_decref(tree);
-    return ls_arena_status(&o->arena);
+    ls_run_info_release(&info);
+    return s;
 }
 
 ls_status ls_result_read(ls_result **out, const char *run_directory)

@@ -156,7 +156,7 @@ static void numbers(frame *f)
         at = 0;
     }
     if (!isnan(i->metrics.best_value) && *i->best_metric) {
-        char text[96];
+        char text[LS_METRIC_NAME + 8];
         snprintf(text, sizeof text, "best %s", i->best_metric);
         watch_draw_number(f, &at, text, i->metrics.best_value);
         ls_screen_print(f->s, f->row++, at + 1, LS_INK_DIM, "at step %lld", (long long)i->metrics.best_step);

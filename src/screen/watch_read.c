@@ -20,10 +20,12 @@ static ls_status read_result(ls_watch *w)
     w->begun = ls_file_in(w->dir, "result.json");
     if (!w->begun)
         return LS_OK;
-    if (ls_run_info_read(&info, w->dir) == LS_OK)
+    if (ls_run_info_read(&info, w->dir) == LS_OK) {
+        ls_run_info_release(&w->info);
         w->info = info;
-    else
+    } else {
         snprintf(w->broken, sizeof w->broken, "%s", ls_error_message());
+    }
     return LS_OK;
 }
 
@@ -129,6 +131,7 @@ ls_status ls_watch_read(ls_watch *w)
 void ls_watch_release(ls_watch *w)
 {
     ls_history_release(&w->history);
+    ls_run_info_release(&w->info);
     for (int i = 0; i < LS_WATCH_WARNINGS; i++)
         free(w->warnings[i]);
     free(w->ranks);

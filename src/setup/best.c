@@ -1,14 +1,14 @@
 /* best.c - the metric by which checkpoints are compared, among those that the model declares. */
 #include <string.h>
 
-#include "base/evaluation.h"
 #include "base/str.h"
 #include "recipe/recipe_use.h"
 #include "setup.h"
+#include "text/rouge.h"
 
 static ls_status best_refuse(const ls_recipe *r, const ls_objective *o)
 {
-    const char *asked = r->checkpoint.best.metric, *names[2 + LS_MOST_METRICS];
+    const char *asked = r->checkpoint.best.metric, *names[1 + LS_MOST_METRICS];
     ls_str all = { 0 };
     int n = 0;
     names[n++] = "loss";
@@ -30,7 +30,7 @@ ls_status ls_setup_best(ls_recipe *r, const ls_compiled *c)
 {
     const char *metric = r->checkpoint.best.metric;
     const ls_objective *o = &c->objective;
-    if (strncmp(metric, "eval_", 5) || !strcmp(metric, "eval_loss") || !strncmp(metric, "eval_rouge", 10))
+    if (strncmp(metric, "eval_", 5) || !strcmp(metric, "eval_loss") || ls_metric_of_texts(metric))
         return LS_OK; /* the recipe was checked */
     for (int i = 0; i < o->n; i++)
         if (!strcmp(o->terms[i].name, metric + 5) && (!o->terms[i].loss || o->n_losses > 1))

@@ -256,7 +256,7 @@ static void explain(ls_eval_result *out, const char *name, const char *why)
 
 const char *ls_evaluate_why(const ls_eval_result *e, const char *name)
 {
-    for (int i = 0; i < e->metrics.n; i++)
+    for (int i = 0; i < e->metrics.n && i < LS_MOST_METRICS; i++)
         if (!strcmp(e->metrics.at[i].name, name) && e->why[i])
             return e->why[i];
     return "the model has no such metric";
@@ -273,7 +273,7 @@ static ls_status result(const split_sums *s, const ls_objective *o, double start
             isnan(s->wild_row) ? (double)NAN : s->wild_row); /* without the sign that printf would show */
     }
     *out = (ls_eval_result){ .seconds = ls_now() - start, .samples = s->samples };
-    ls_evaluation_set(&out->metrics, "loss", 0);
+    ls_metric_list_set(&out->metrics, "loss", 0);
     for (int i = 0; i < o->n; i++) {
         const ls_term *t = &o->terms[i];
         const ls_sums *before = i ? sums_of(s, o, i - 1) : NULL;
@@ -281,18 +281,20 @@ static ls_status result(const split_sums *s, const ls_objective *o, double start
         const char *why = isnan(x) ? ls_sums_undefined(sums_of(s, o, i), before, t) : NULL;
         out->loss += t->loss ? t->factor * x : 0;
         if (!t->loss || o->n_losses > 1) {
-            ls_evaluation_set(&out->metrics, t->name, x);
+            ls_metric_list_set(&out->metrics, t->name, x);
             explain(out, t->name, why);
         }
         if (t->loss && why)
             explain(out, "loss", why);
     }
-    ls_evaluation_set(&out->metrics, "loss", out->loss);
-    out->accuracy = ls_evaluation_get(&out->metrics, "accuracy");
+    ls_metric_list_set(&out->metrics, "loss", out->loss);
+    out->accuracy = ls_metric_list_find(&out->metrics, "accuracy");
     out->count = (int64_t)ls_exact_value(&sums_of(s, o, 0)->divisor);
     out->correct = isnan(out->accuracy) ? 0 : llround(out->accuracy * (double)out->count);
-    return LS_OK;
+    return ls_metric_list_status(&out->metrics);
 }
+
+void ls_eval_result_release(ls_eval_result *e) { ls_metric_list_release(&e->metrics); }
 
 static void evaluate_show(const ls_ui *ui, int64_t done, int64_t total, double start)
 {
@@ -318,6 +320,7 @@ ls_status ls_evaluate(ls_trainer *t, const ls_dataset *set, int64_t batch, const
                       ls_eval_result *out)
 {
     double start = ls_now();
+    *out = (ls_eval_result){ .seconds = 0 };
     const ls_mesh *mesh = &t->compiled.parallel.mesh;
     const int64_t ranks = ls_mesh_data_ranks(mesh), rank = ls_mesh_data_rank(mesh, t->compiled.parallel.rank);
     ls_order order = {
@@ -364,6 +367,8 @@ ls_status ls_evaluate(ls_trainer *t, const ls_dataset *set, int64_t batch, const
         status = combine(s, t);
     if (status == LS_OK)
         status = result(s, o, start, out);
+    if (status != LS_OK)
+        ls_eval_result_release(out);
     if (ui && ui->progress)
         ui->progress(ui->context, NULL);
     ls_loader_destroy(&loader);
@@ -386,5 +391,6 @@ ls_status ls_trainer_evaluate(ls_trainer *t, const ls_dataset *set, ls_metric *o
     *n = e.metrics.n;
     for (int i = 0; i < *n && i < max; i++)
         out[i] = (ls_metric){ i ? o->terms[first + i - 1].name : "loss", e.metrics.at[i].value };
+    ls_eval_result_release(&e);
     return LS_OK;
 }

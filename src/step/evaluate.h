@@ -3,19 +3,20 @@
 #pragma once
 #include "lockstep/data.h"
 #include "lockstep/trainer.h"
-#include "base/evaluation.h"
+#include "base/metric_list.h"
 #include "base/ui.h"
 #include "comm/watch.h"
 
 typedef struct ls_eval_result {
-    ls_evaluation
-        metrics; /* "loss", what is minimised; of several losses each; then the metrics of the model */
+    /* "loss", what is minimised; of several losses each; then the metrics of the model. Owned */
+    ls_metric_list metrics;
     double loss, seconds;
     double accuracy; /* the metric of that name; NaN: the model has none */
     int64_t samples, count /* what the first loss is divided by */, correct;
-    /* of each of `metrics` that is NaN: why it is undefined; else NULL */
+    /* of each of these metrics that is NaN: why it is undefined; else NULL */
     const char *why[LS_MOST_METRICS];
 } ls_eval_result;
+void ls_eval_result_release(ls_eval_result *e); /* harmless after an error, and twice */
 
 /* Every rank runs ceil(n / (ranks * batch)) batches; samples of the last ones may be padding. Sums are exact,
  * so they do not depend on batches or ranks. Every rank gets the same result. LS_E_NUMERIC names the first

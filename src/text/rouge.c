@@ -153,3 +153,9 @@ ls_status ls_rouge_of(ls_rouge *out, const char *target, size_t n_target, const 
     free(w.scratch);
     return there ? LS_OK : ls_fail(LS_E_MEMORY, "out of memory for the words of two texts");
 }
+
+bool ls_metric_of_texts(const char *name)
+{
+    name += strncmp(name, "eval_", 5) ? 0 : 5;
+    return !strcmp(name, "rouge1") || !strcmp(name, "rouge2") || !strcmp(name, "rougeL");
+}

@@ -11,18 +11,23 @@
 #include "split_texts.h"
 #include "comm/agree.h"
 #include "loop/data_record.h"
-#include "record/rouge_mean.h"
 #include "step/evaluate.h"
 #include "launch/rank.h"
 #include "workers.h"
 
+/* What comparing generated texts with their targets measured. */
+typedef struct generated {
+    ls_metric_list metrics;
+    ls_texts_made made;
+} generated;
+
 static ls_status print(const ls_ui *ui, const ls_saved_model *t, const ls_dataset *set,
-                       const ls_eval_result *e, int64_t step, const char *other_data,
-                       const ls_rouge_mean *rouge, bool json)
+                       const ls_eval_result *e, int64_t step, const char *other_data, const generated *g,
+                       bool json)
 {
     const ls_field *targets = ls_dataset_field(set, "targets");
     const bool text = targets && targets->type.ndim > 0 && !isnan(e->accuracy) &&
-                      isnan(ls_evaluation_get(&e->metrics, "perplexity"));
+                      isnan(ls_metric_list_find(&e->metrics, "perplexity"));
     char perplexity[40] = "";
     if (!json) {
         if (text)
@@ -45,10 +50,12 @@ static ls_status print(const ls_ui *ui, const ls_saved_model *t, const ls_datase
             ls_str_printf(&line, "  (%lld of %lld)", (long long)e->correct, (long long)e->count);
         ls_print_line(ui->out, "%s  %.2f s", ls_str_text(&line), e->seconds);
         ls_str_release(&line);
-        if (rouge)
-            ls_print_line(ui->out, "rouge1 %.4f  rouge2 %.4f  rougeL %.4f  (%lld texts)  %.2f s",
-                          rouge->mean.rouge1, rouge->mean.rouge2, rouge->mean.rougeL, (long long)rouge->texts,
-                          rouge->seconds);
+        for (int i = 0; g && i < g->metrics.n; i++)
+            ls_str_printf(&line, "%s %.4f  ", g->metrics.at[i].name, g->metrics.at[i].value);
+        if (g)
+            ls_print_line(ui->out, "%s(%lld texts)  %.2f s", ls_str_text(&line), (long long)g->made.texts,
+                          g->made.seconds);
+        ls_str_release(&line);
         return LS_OK;
     }
     ls_json j = { 0 };
@@ -66,13 +73,15 @@ static ls_status print(const ls_ui *ui, const ls_saved_model *t, const ls_datase
         ls_json_f64(&j, e->metrics.at[i].name, e->metrics.at[i].value);
     if (!isnan(e->accuracy))
         ls_json_int(&j, "correct", e->correct);
-    ls_evaluation_write_skipped(&j, &e->metrics);
+    if (isnan(e->loss))
+        ls_json_bool(&j, "skipped", true);
     ls_json_int(&j, "targets", e->count);
     ls_json_int(&j, "samples", e->samples);
     ls_json_f64(&j, "seconds", e->seconds);
-    if (rouge) {
-        ls_rouge_write(&j, "", rouge);
-        ls_json_f64(&j, "generate_seconds", rouge->seconds);
+    if (g) {
+        ls_metric_list_write(&j, "", &g->metrics);
+        ls_json_int(&j, "texts", g->made.texts);
+        ls_json_f64(&j, "generate_seconds", g->made.seconds);
     }
     ls_json_close_object(&j);
     return ls_print_result(ui->out, &j.out);
@@ -91,12 +100,12 @@ static ls_status check_generate(const ls_saved_model *t, bool several)
                    : LS_OK;
 }
 
-static ls_status generate(ls_rouge_mean *out, const ls_recipe_arg *model, const ls_dataset *set,
+static ls_status generate(generated *out, const ls_recipe_arg *model, const ls_dataset *set,
                           const ls_split_opts *o, const ls_ui *ui)
 {
     ls_text_model m;
     LS_TRY(ls_text_model_open(&m, model, true, true));
-    const ls_status s = ls_split_rouge(out, &m, set, o, ui);
+    const ls_status s = ls_split_compare(&out->metrics, &out->made, &m, set, o, ui);
     ls_text_model_release(&m);
     return s;
 }
@@ -106,8 +115,8 @@ static ls_status evaluate(const ls_saved_model *t, ls_group *g, const ls_eval_op
     ls_setup setup;
     ls_trainer *trainer = NULL;
     ls_dataset *set = NULL;
-    ls_eval_result e;
-    ls_rouge_mean rouge;
+    ls_eval_result e = { .samples = 0 };
+    generated texts = { .made = { 0 } };
     ls_watch watch = ls_watch_flag(g, ui->stop);
     char *other_data = NULL;
     int64_t step = 0;
@@ -124,11 +133,13 @@ static ls_status evaluate(const ls_saved_model *t, ls_group *g, const ls_eval_op
         ls_watch writing = ls_watch_flag(NULL, ui->stop);
         const ls_split_opts all = { .count = set->n, .how = o->how, .beams = o->beams, .watch = &writing };
         ls_trainer_destroy(&trainer);
-        LS_TRY_TO(s, generate(&rouge, &o->model, set, &all, ui), end);
+        LS_TRY_TO(s, generate(&texts, &o->model, set, &all, ui), end);
     }
     if (!g || ls_group_rank(g) == 0)
-        s = print(ui, t, set, &e, step, other_data, o->generate ? &rouge : NULL, o->json);
+        s = print(ui, t, set, &e, step, other_data, o->generate ? &texts : NULL, o->json);
 end:
+    ls_eval_result_release(&e);
+    ls_metric_list_release(&texts.metrics);
     free(other_data);
     ls_trainer_destroy(&trainer);
     ls_dataset_close(&set);

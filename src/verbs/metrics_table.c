@@ -13,10 +13,37 @@
 #include "base/sys.h"
 #include "record/metrics_csv.h"
 #include "screen/table.h"
+#include "text/rouge.h"
 
 enum { LAST_EPOCHS = 20 };
 
 typedef char cell[32];
+
+/* The columns of a table, and one row of it. */
+typedef struct grid {
+    int n;
+    ls_column *columns;
+    const char **texts;
+    cell *cells;
+} grid;
+
+static void grid_release(grid *g)
+{
+    free(g->columns);
+    free(g->texts);
+    free(g->cells);
+}
+
+static ls_status grid_make(grid *g, int most)
+{
+    *g = (grid){ 0, ls_sys_malloc(sizeof *g->columns * (size_t)most),
+                 ls_sys_malloc(sizeof *g->texts * (size_t)most),
+                 ls_sys_malloc(sizeof *g->cells * (size_t)most) };
+    if (g->columns && g->texts && g->cells)
+        return LS_OK;
+    grid_release(g);
+    return ls_fail(LS_E_MEMORY, "no memory for a table of %d columns", most);
+}
 
 static const char *whole(cell out, int64_t n)
 {
@@ -50,42 +77,55 @@ static void say_starts(FILE *out, const ls_history *h)
     }
 }
 
-ls_status ls_epochs_print(FILE *out, const ls_history *h, int64_t best_step, int most, int width)
+static ls_status epochs_print(FILE *out, const ls_history *h, const ls_metric_list *names, int64_t best_step,
+                              int most, int width)
 {
-    const ls_evaluation names = ls_history_metrics(h);
-    ls_column columns[8 + LS_MOST_METRICS] = {
+    static const ls_column FIRST[] = {
         { "epoch", false, 0 }, { "step", false, 4 }, { "train loss", false, 0 }, { "eval loss", false, 1 }
     };
-    int n = 4;
-    for (int k = 0; k < names.n; k++)
-        columns[n++] = (ls_column){ names.at[k].name, false, k };
-    columns[n++] = (ls_column){ "lr", false, 5 };
-    columns[n++] = (ls_column){ "time", false, 3 };
-    columns[n++] = (ls_column){ "attempt", false, 2 };
-    columns[n++] = (ls_column){ "", true, 0 };
-    ls_table t = { .n_columns = n, .columns = columns };
+    grid g;
+    LS_TRY(grid_make(&g, 8 + names->n));
+    for (int i = 0; i < 4; i++)
+        g.columns[g.n++] = FIRST[i];
+    for (int k = 0; k < names->n; k++)
+        g.columns[g.n++] = (ls_column){ names->at[k].name, false, k };
+    g.columns[g.n++] = (ls_column){ "lr", false, 5 };
+    g.columns[g.n++] = (ls_column){ "time", false, 3 };
+    g.columns[g.n++] = (ls_column){ "attempt", false, 2 };
+    g.columns[g.n++] = (ls_column){ "", true, 0 };
+    ls_table t = { .n_columns = g.n, .columns = g.columns };
     for (int i = most > 0 && h->n_epochs > most ? h->n_epochs - most : 0; i < h->n_epochs; i++) {
         const ls_epoch_row *r = &h->epochs[i].row;
-        cell c[8 + LS_MOST_METRICS];
-        const char *texts[8 + LS_MOST_METRICS];
+        cell *c = g.cells;
         int at = 0;
-        texts[at] = whole(c[at], r->epoch), at++;
-        texts[at] = whole(c[at], r->step), at++;
-        texts[at] = number(c[at], "%.4f", r->train_loss), at++;
-        texts[at] = number(c[at], "%.4f", ls_evaluation_get(&r->eval, "loss")), at++;
-        for (int k = 0; k < names.n; k++, at++) {
-            const double x = ls_evaluation_get(&r->eval, names.at[k].name);
-            texts[at] = strcmp(names.at[k].name, "accuracy") ? number(c[at], "%.4g", x)
-                                                             : number(c[at], "%.2f%%", 100 * x);
+        g.texts[at] = whole(c[at], r->epoch), at++;
+        g.texts[at] = whole(c[at], r->step), at++;
+        g.texts[at] = number(c[at], "%.4f", r->train_loss), at++;
+        g.texts[at] = number(c[at], "%.4f", ls_metric_list_find(&r->eval, "loss")), at++;
+        for (int k = 0; k < names->n; k++, at++) {
+            const double x = ls_metric_list_find(&r->eval, names->at[k].name);
+            g.texts[at] = strcmp(names->at[k].name, "accuracy") ? number(c[at], "%.4g", x)
+                                                                : number(c[at], "%.2f%%", 100 * x);
         }
-        texts[at] = number(c[at], "%.3g", r->lr), at++;
-        texts[at] = duration(c[at], r->seconds), at++;
-        texts[at] = whole(c[at], h->epochs[i].attempt), at++;
-        texts[at] = r->step == best_step ? "best" : "";
-        ls_table_row(&t, texts, NULL);
+        g.texts[at] = number(c[at], "%.3g", r->lr), at++;
+        g.texts[at] = duration(c[at], r->seconds), at++;
+        g.texts[at] = whole(c[at], h->epochs[i].attempt), at++;
+        g.texts[at] = r->step == best_step ? "best" : "";
+        ls_table_row(&t, g.texts, NULL);
     }
     const ls_status s = ls_table_print(out, &t, width);
     ls_table_release(&t);
+    grid_release(&g);
+    return s;
+}
+
+ls_status ls_epochs_print(FILE *out, const ls_history *h, int64_t best_step, int most, int width)
+{
+    ls_metric_list names = ls_history_metrics(h);
+    ls_status s = ls_metric_list_status(&names);
+    if (s == LS_OK)
+        s = epochs_print(out, h, &names, best_step, most, width);
+    ls_metric_list_release(&names);
     say_starts(out, h);
     return s;
 }
@@ -154,33 +194,17 @@ static ls_status steps_print(FILE *out, const ls_history *h, int width)
 
 /* ---- reports that your own program wrote: a column for each metric of any report */
 
-typedef struct names {
-    int n;
-    const char **at;
-} names; /* the caller frees `at` */
-
-static ls_status metric_names(names *out, const ls_history *h)
+/* Their values are NaN. */
+static ls_metric_list metric_names(const ls_history *h)
 {
-    int most = 0;
+    ls_metric_list all = { .n = 0 };
     for (int i = 0; i < h->n_reports; i++)
-        most += h->reports[i].metrics.n;
-    names all = { 0, ls_sys_malloc(sizeof *all.at * (size_t)(most + 1)) };
-    if (!all.at)
-        return ls_fail(LS_E_MEMORY, "no memory for the names of %d metrics", most);
-    for (int i = 0; i < h->n_reports; i++)
-        for (int k = 0; k < h->reports[i].metrics.n; k++) {
-            const char *name = h->reports[i].metrics.at[k].name;
-            bool there = false;
-            for (int c = 0; c < all.n && !there; c++)
-                there = !strcmp(all.at[c], name);
-            if (!there)
-                all.at[all.n++] = name;
-        }
-    *out = all;
-    return LS_OK;
+        for (int k = 0; k < h->reports[i].metrics.n; k++)
+            ls_metric_list_set(&all, h->reports[i].metrics.at[k].name, NAN);
+    return all;
 }
 
-static ls_status reports_print(FILE *out, const ls_history *h, int width)
+static ls_status reports_print(FILE *out, const ls_history *h, const ls_metric_list *names, int width)
 {
     static const ls_column FIRST[] = { { "report", false, 0 },
                                        { "step", false, INT_MAX - 3 },
@@ -188,65 +212,62 @@ static ls_status reports_print(FILE *out, const ls_history *h, int width)
                                        { "time", false, INT_MAX - 1 },
                                        { "attempt", false, INT_MAX } };
     enum { OURS = sizeof FIRST / sizeof FIRST[0] };
-    names metrics;
-    LS_TRY(metric_names(&metrics, h));
-    const int n = OURS + metrics.n;
-    ls_column *columns = ls_sys_malloc(sizeof *columns * (size_t)n);
-    const char **texts = ls_sys_malloc(sizeof *texts * (size_t)n);
-    cell *cells = ls_sys_malloc(sizeof *cells * (size_t)n);
-    ls_status s = LS_OK;
-    if (!columns || !texts || !cells) {
-        s = ls_fail(LS_E_MEMORY, "no memory for a table of %d columns", n);
-        goto done;
-    }
-    memcpy(columns, FIRST, sizeof FIRST);
-    for (int k = 0; k < metrics.n; k++)
-        columns[OURS + k] = (ls_column){ metrics.at[k], false, k };
-    ls_table t = { .n_columns = n, .columns = columns };
+    grid g;
+    LS_TRY(grid_make(&g, OURS + names->n));
+    memcpy(g.columns, FIRST, sizeof FIRST);
+    for (int k = 0; k < names->n; k++)
+        g.columns[OURS + k] = (ls_column){ names->at[k].name, false, k };
+    ls_table t = { .n_columns = OURS + names->n, .columns = g.columns };
     for (int i = 0; i < h->n_reports; i++) {
         const ls_past_report *r = &h->reports[i];
-        texts[0] = whole(cells[0], r->report);
-        texts[1] = whole(cells[1], r->step);
-        texts[2] = whole(cells[2], r->epoch);
-        texts[3] = duration(cells[3], r->seconds);
-        texts[4] = whole(cells[4], r->attempt);
-        for (int k = 0; k < metrics.n; k++)
-            texts[OURS + k] = number(cells[OURS + k], "%.6g",
-                                     ls_metric_list_find(&r->metrics, metrics.at[k]));
-        ls_table_row(&t, texts, NULL);
+        g.texts[0] = whole(g.cells[0], r->report);
+        g.texts[1] = whole(g.cells[1], r->step);
+        g.texts[2] = whole(g.cells[2], r->epoch);
+        g.texts[3] = duration(g.cells[3], r->seconds);
+        g.texts[4] = whole(g.cells[4], r->attempt);
+        for (int k = 0; k < names->n; k++)
+            g.texts[OURS + k] = number(g.cells[OURS + k], "%.6g",
+                                       ls_metric_list_find(&r->metrics, names->at[k].name));
+        ls_table_row(&t, g.texts, NULL);
     }
-    s = ls_table_print(out, &t, width);
+    const ls_status s = ls_table_print(out, &t, width);
     ls_table_release(&t);
+    grid_release(&g);
     say_starts(out, h);
-done:
-    free(metrics.at);
-    free(columns);
-    free(texts);
-    free(cells);
+    return s;
+}
+
+static ls_status all_reports_print(FILE *out, const ls_history *h, int width)
+{
+    ls_metric_list names = metric_names(h);
+    ls_status s = ls_metric_list_status(&names);
+    if (s == LS_OK)
+        s = reports_print(out, h, &names, width);
+    ls_metric_list_release(&names);
     return s;
 }
 
 static ls_status reports_csv(FILE *out, const ls_history *h)
 {
-    names metrics;
-    LS_TRY(metric_names(&metrics, h));
+    ls_metric_list metrics = metric_names(h);
+    const ls_status s = ls_metric_list_status(&metrics);
     cell text;
     fputs("report,step,epoch,seconds,attempt", out);
     for (int k = 0; k < metrics.n; k++)
-        fprintf(out, ",%s", metrics.at[k]);
+        fprintf(out, ",%s", metrics.at[k].name);
     for (int i = 0; i < h->n_reports; i++) {
         const ls_past_report *r = &h->reports[i];
         fprintf(out, "\n%lld,%lld,%lld,%s,%lld", (long long)r->report, (long long)r->step,
                 (long long)r->epoch, isnan(r->seconds) ? "" : ls_format_f64(text, r->seconds),
                 (long long)r->attempt);
         for (int k = 0; k < metrics.n; k++) {
-            const double x = ls_metric_list_find(&r->metrics, metrics.at[k]);
+            const double x = ls_metric_list_find(&r->metrics, metrics.at[k].name);
             fprintf(out, ",%s", isnan(x) ? "" : ls_format_f64(text, x));
         }
     }
     fputc('\n', out);
-    free(metrics.at);
-    return LS_OK;
+    ls_metric_list_release(&metrics);
+    return s;
 }
 
 /* ---- for programs */
@@ -254,26 +275,32 @@ static ls_status reports_csv(FILE *out, const ls_history *h)
 static ls_status csv(FILE *out, const ls_history *h, bool steps)
 {
     char line[LS_CSV_ROW], text[32];
-    const ls_evaluation metrics = ls_history_metrics(h);
     if (h->n_reports && !steps)
         return reports_csv(out, h);
+    ls_metric_list metrics = { .n = 0 };
+    for (int i = 0; i < h->n_epochs; i++)
+        for (int k = 0; k < h->epochs[i].row.eval.n; k++) {
+            const char *name = h->epochs[i].row.eval.at[k].name;
+            if (!ls_metric_is_common(name) && !ls_metric_of_texts(name))
+                ls_metric_list_set(&metrics, name, NAN);
+        }
+    const ls_status s = ls_metric_list_status(&metrics);
     fputs(steps ? LS_STEP_CSV : LS_EPOCH_CSV, out);
     for (int k = 0; k < metrics.n && !steps; k++)
-        if (!ls_evaluation_common(metrics.at[k].name))
-            fprintf(out, ",eval_%s", metrics.at[k].name);
+        fprintf(out, ",eval_%s", metrics.at[k].name);
     fputc('\n', out);
     for (int i = 0; i < (steps ? h->n_steps : h->n_epochs); i++) {
         fputs(steps ? ls_step_row_csv(line, &h->steps[i].row, h->steps[i].attempt)
                     : ls_epoch_row_csv(line, &h->epochs[i].row, h->epochs[i].attempt),
               out);
         for (int k = 0; k < metrics.n && !steps; k++) {
-            const double x = ls_evaluation_get(&h->epochs[i].row.eval, metrics.at[k].name);
-            if (!ls_evaluation_common(metrics.at[k].name))
-                fprintf(out, ",%s", isnan(x) ? "" : ls_format_f64(text, x));
+            const double x = ls_metric_list_find(&h->epochs[i].row.eval, metrics.at[k].name);
+            fprintf(out, ",%s", isnan(x) ? "" : ls_format_f64(text, x));
         }
         fputc('\n', out);
     }
-    return LS_OK;
+    ls_metric_list_release(&metrics);
+    return s;
 }
 
 static ls_status json(FILE *out, const ls_history *h, bool steps)
@@ -299,10 +326,12 @@ static ls_status text(FILE *out, const ls_history *h, const char *run_dir, bool 
     /* without a best value no row is marked */
     const bool read = ls_run_info_read(&info, run_dir) == LS_OK,
                known = read && !isnan(info.metrics.best_value);
+    if (read)
+        ls_run_info_release(&info);
     if (steps)
         LS_TRY(steps_print(out, h, width));
     else if (h->n_reports)
-        LS_TRY(reports_print(out, h, width));
+        LS_TRY(all_reports_print(out, h, width));
     else if (h->n_epochs)
         LS_TRY(ls_epochs_print(out, h, known ? info.metrics.best_step : -1, 0, width));
     else

@@ -8,6 +8,7 @@
 #include "base/sys.h"
 #include "comm/agree.h"
 #include "comm/group_calls.h"
+#include "text/rouge.h"
 
 /* Rows of a run of `decode`: its time is that of the weights, whatever the rows, up to about so many. So a
  * rank generates at most so many texts at once. */
@@ -208,8 +209,8 @@ static ls_status add_round(void *context, int64_t n, int64_t each)
     return LS_OK;
 }
 
-ls_status ls_split_rouge(ls_rouge_mean *out, ls_text_model *m, const ls_dataset *set, const ls_split_opts *o,
-                         const ls_ui *ui)
+ls_status ls_split_compare(ls_metric_list *metrics, ls_texts_made *made, ls_text_model *m,
+                           const ls_dataset *set, const ls_split_opts *o, const ls_ui *ui)
 {
     const double start = ls_now();
     comparison c = { .group = o->group };
@@ -217,11 +218,12 @@ ls_status ls_split_rouge(ls_rouge_mean *out, ls_text_model *m, const ls_dataset 
     all.on_text = compare;
     all.on_round = add_round;
     all.context = &c;
-    *out = (ls_rouge_mean){ .texts = 0 };
+    *made = (ls_texts_made){ .texts = 0 };
     LS_TRY(ls_split_texts(m, set, &all, ui));
     const double n = (double)c.texts;
-    *out = (ls_rouge_mean){ .mean = { c.sum.rouge1 / n, c.sum.rouge2 / n, c.sum.rougeL / n },
-                            .texts = c.texts,
-                            .seconds = ls_now() - start };
-    return LS_OK;
+    *made = (ls_texts_made){ .texts = c.texts, .seconds = ls_now() - start };
+    ls_metric_list_set(metrics, "rouge1", c.sum.rouge1 / n);
+    ls_metric_list_set(metrics, "rouge2", c.sum.rouge2 / n);
+    ls_metric_list_set(metrics, "rougeL", c.sum.rougeL / n);
+    return ls_metric_list_status(metrics);
 }

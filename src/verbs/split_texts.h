@@ -1,7 +1,7 @@
 /* split_texts.h - the texts that a T5 makes for the samples of a split, beside their targets. */
 #pragma once
+#include "base/metric_list.h"
 #include "comm/watch.h"
-#include "text/rouge.h"
 #include "text_model.h"
 
 typedef struct ls_sample_text {
@@ -27,7 +27,12 @@ typedef struct ls_split_opts {
 /* LS_E_USAGE if the model is not a T5. Collective over the group; local without one. */
 ls_status ls_split_texts(ls_text_model *m, const ls_dataset *set, const ls_split_opts *o, const ls_ui *ui);
 
-/* Compares the texts with their targets; o->on_text and o->on_round do not count. The means do not depend on
- * the number of ranks, and every rank gets them. Collective over the group; local without one. */
-ls_status ls_split_rouge(ls_rouge_mean *out, ls_text_model *m, const ls_dataset *set, const ls_split_opts *o,
-                         const ls_ui *ui);
+typedef struct ls_texts_made {
+    int64_t texts;
+    double seconds; /* that generating took */
+} ls_texts_made;
+/* Compares the texts with their targets (text/rouge.h) and adds the means to `metrics`; o->on_text and
+ * o->on_round do not count. The means do not depend on the number of ranks, and every rank gets them.
+ * Collective over the group; local without one. */
+ls_status ls_split_compare(ls_metric_list *metrics, ls_texts_made *made, ls_text_model *m,
+                           const ls_dataset *set, const ls_split_opts *o, const ls_ui *ui);

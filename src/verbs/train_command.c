@@ -154,6 +154,7 @@ static ls_status existing_run(training *t, bool *done)
         ls_log_info("%s %s before its first checkpoint: it starts from the beginning", d->path,
                     ls_run_state_past(d->before));
     d->metrics = from->metrics;
+    ls_metric_list_move(&d->eval, &t->loop.from.evaluated);
     if (t->change.eval_data)
         ls_rundir_forget_evaluations(d);
     if (d->before == LS_RUN_NEW || t->change.best) { /* that run's best one is not in this run */
@@ -453,6 +454,7 @@ static void release(training *t)
     free(t->change.what);
     free(l->seconds);
     ls_snapshots_release(&l->snapshots);
+    ls_metric_list_release(&l->from.evaluated);
     ls_trainer_destroy(&l->trainer);
     ls_weights_close(&t->init);
     ls_dataset_close(&l->train);

@@ -4,7 +4,8 @@
 #include "comm/agree.h"
 #include "split_texts.h"
 
-ls_status ls_train_generate(ls_loop *l, ls_watch *watch, ls_rouge_mean *out)
+ls_status ls_train_generate(ls_loop *l, ls_watch *watch, ls_metric_list *metrics, int64_t *texts,
+                            double *seconds)
 {
     const ls_recipe *r = l->recipe;
     const ls_split_opts o = { .count = r->eval.generate.samples ? r->eval.generate.samples : l->eval->n,
@@ -15,9 +16,12 @@ ls_status ls_train_generate(ls_loop *l, ls_watch *watch, ls_rouge_mean *out)
                               .group = l->group,
                               .watch = watch };
     ls_text_model m;
+    ls_texts_made made;
     ls_status s = ls_text_model_of_run(&m, l->recipe, l->setup, l->trainer);
     LS_TRY(l->group ? ls_ranks_agree(l->group, s) : s);
-    s = ls_split_rouge(out, &m, l->eval, &o, l->ui);
+    s = ls_split_compare(metrics, &made, &m, l->eval, &o, l->ui);
+    *texts = made.texts;
+    *seconds = made.seconds;
     ls_text_model_release(&m);
     return s;
 }

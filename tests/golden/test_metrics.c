@@ -139,7 +139,7 @@ static void pytorchs_values_on_any_ranks(void **state)
 /* ---- targets of bce between 0 and 1: those above a half are class 1 */
 
 /* (most are predicted as class 1, so that another threshold cannot gain as many as it loses) */
-static const float SOFT[][2] = { { 1, 0.6f }, { 1, 0.55f },  { 1, 0.5f },   { 1, 0.45f }, { 1, 0.4f },
+static const float SOFT[][2] = { { 1, 0.6f }, { 1, 0.55f },  { 1, 0.5f },  { 1, 0.45f }, { 1, 0.4f },
                                  { 1, 0.3f }, { -1, 0.01f }, { -1, 0.6f }, { 1, 1 },     { -1, 0 } };
 enum { N_SOFT = sizeof SOFT / sizeof *SOFT, SOFT_RIGHT = 5 };
 
@@ -240,7 +240,7 @@ static void mistakes_are_named(void **state)
         [ROW_KEY] = "metric \"step\": the rows of metrics.jsonl and of `lockstep eval` have this key",
         [LOSS_NAME] = "\"loss\" is what is minimised: a metric needs another name",
         [OTHER_LOSS] = "loss \"penalty\": of several losses none may be \"loss\"",
-        [SIGNS] = "metric \"a<b\": a name has 1 to 58 letters, digits and _-./",
+        [SIGNS] = "metric \"a<b\": a name has 1 to 95 letters, digits and _-./",
         [BOUND_TWICE] = "metric \"auc_bound\": there is a metric of that name already",
     };
     for (mistake m = SHAPES; m < MISTAKES; m++) {
@@ -273,7 +273,8 @@ static void of_a_model_in_bf16(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(pytorchs_values_on_any_ranks), cmocka_unit_test(soft_targets_have_a_class),
+        cmocka_unit_test(pytorchs_values_on_any_ranks),
+        cmocka_unit_test(soft_targets_have_a_class),
         cmocka_unit_test(mistakes_are_named),
         cmocka_unit_test(of_a_model_in_bf16),
     };

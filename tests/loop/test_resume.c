@@ -39,6 +39,9 @@ static void through(ls_resume_point *out, ls_epoch_row *ended, ls_trainer *t, co
     uint64_t bytes;
     ls_resume_change change = { 0 };
     const char *dir = ls_test_path(name);
+    ls_metric_list_release(&out->evaluated);
+    if (ended)
+        ls_metric_list_release(&ended->eval);
     ASSERT_OK(ls_trainer_save_state(
         t, dir, &(ls_checkpoint_contents){ .config = "{}", .trainer = text, .max_file = 1 << 30 }, &bytes));
     ASSERT_OK(
@@ -54,8 +57,8 @@ static void through_versions(bool within, const char *const (*older_names)[2])
     static const char TEXT[] = "model: {type: mlp}\ndata: {type: shapes}\n";
     ls_recipe *r;
     ls_trainer *t;
-    ls_epoch_row row = { .train_loss = 0.75 }, ended;
-    ls_evaluation_set(&row.eval, "loss", 0.5);
+    ls_epoch_row row = { .train_loss = 0.75 }, ended = { .epoch = 0 };
+    ls_metric_list_set(&row.eval, "loss", 0.5);
     ASSERT_OK(ls_recipe_load_text(&r, TEXT, strlen(TEXT), "here.yaml", 0, NULL));
     ASSERT_OK(ls_trainer_create(&t, training_build_mlp, &MLP, .micro_batch = 2, .threads = 1));
     ASSERT_OK(ls_trainer_init(t, 1));
@@ -69,7 +72,7 @@ static void through_versions(bool within, const char *const (*older_names)[2])
         .ended = &row,
         .train = &SET
     };
-    ls_resume_point p;
+    ls_resume_point p = { .step = 0 };
     char *text = ls_resume_text(&point, r, t), head[256], *older = replaced(text, 5, older_names),
          *none = replaced(text, 1, &(const char *const[2]){ "\"epoch_targets\":4,", "\"epoch_targets\":0," }),
          *between = replaced(text, 1, older_names);
@@ -82,7 +85,7 @@ static void through_versions(bool within, const char *const (*older_names)[2])
     assert_true(p.step == point.step && p.epoch == 3 && p.epoch_step == within &&
                 p.metrics.epoch == 2 + within);
     assert_true(p.sums.loss == 6 && p.sums.samples == 8 && p.sums.count == 4 && p.sums.skipped == 1);
-    assert_true(ended.train_loss == 0.75 && ls_evaluation_get(&ended.eval, "loss") == 0.5);
+    assert_true(ended.train_loss == 0.75 && ls_metric_list_find(&ended.eval, "loss") == 0.5);
     assert_true(p.metrics.loss == 0.125 && isnan(p.metrics.stop_value));
     /* it had one target a sample, and did not count steps that changed nothing */
     through(&p, &ended, t, r, older, within ? "older-1" : "older");
@@ -96,6 +99,9 @@ static void through_versions(bool within, const char *const (*older_names)[2])
     through(&p, NULL, t, r, between, within ? "between-1" : "between");
     assert_true(p.epoch == 3 && p.metrics.epoch == 2 + within);
     free(between);
+    ls_metric_list_release(&p.evaluated);
+    ls_metric_list_release(&ended.eval);
+    ls_metric_list_release(&row.eval);
     free(text);
     free(older);
     free(none);
@@ -122,7 +128,7 @@ static void an_epoch_whose_end_is_to_come(void **state)
                               .sums = { .loss = 6, .samples = 8, .count = 4, .replaced = 5 },
                               .metrics = { .epoch = 2 },
                               .train = &SET },
-                    p;
+                    p = { .step = 0 };
     char *text = ls_resume_text(&point, r, t);
     through(&p, NULL, t, r, text, "ending");
     free(text);

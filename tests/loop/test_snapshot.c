@@ -70,10 +70,12 @@ static ls_status loop(ls_group *g, job *j, ls_trainer *t, const ls_recipe *r, ls
         ls_epoch_row row = { .train_loss = NAN };
         ls_resume_point at = { .step = step, .metrics = d->metrics };
         if (j->losses) {
-            ls_evaluation_set(&row.eval, "loss", j->losses[step - 1]);
+            ls_metric_list_set(&row.eval, "loss", j->losses[step - 1]);
             at.ended = &row;
-            LS_TRY(ls_snapshot_save(s, t, r, d, &at, 0,
-                                    ls_rundir_is_best(d, j->losses[step - 1], false, step, 0)));
+            const ls_status saved = ls_snapshot_save(
+                s, t, r, d, &at, 0, ls_rundir_is_best(d, j->losses[step - 1], false, step, 0));
+            ls_metric_list_release(&row.eval);
+            LS_TRY(saved);
         } else if (step % j->every == 0) {
             if (j->file_limit && step > j->every) {
                 LS_TRY(ls_snapshots_finish(s, d));
@@ -365,11 +367,12 @@ static void among_the_best(void **state)
             ls_epoch_row row = { .train_loss = 1 };
             bool yes;
             /* values of ls_kept are lower where they are better */
-            ls_evaluation_set(&row.eval, "loss", highest ? -CASES[i].value : CASES[i].value);
+            ls_metric_list_set(&row.eval, "loss", highest ? -CASES[i].value : CASES[i].value);
             r.checkpoint.best.mode = highest ? LS_MODE_MAX : LS_MODE_MIN;
             r.checkpoint.keep_best = CASES[i].keep_best;
             ASSERT_OK(ls_snapshots_among_best(&s, NULL, NULL, &r, &row, &yes));
             assert_int_equal(yes, CASES[i].yes);
+            ls_metric_list_release(&row.eval);
         }
 }
 

@@ -62,7 +62,7 @@ static void what_was_done_again_counts_once(void **state)
     assert_true(h.epochs[0].row.train_loss == 3.25 && h.epochs[0].attempt == 1 &&
                 h.epochs[0].row.eval.n == 0);
     assert_int_equal(h.n_evals, 1);
-    assert_true(h.evals[0].row.step == 3 && ls_evaluation_get(&h.evals[0].row.eval, "loss") == 2.75);
+    assert_true(h.evals[0].row.step == 3 && ls_metric_list_find(&h.evals[0].row.eval, "loss") == 2.75);
     assert_int_equal(h.n_checkpoints, 2); /* of steps 1 and 3 */
     assert_int_equal(h.checkpoints[1].step, 3);
     assert_int_equal(h.n_starts, 2);

@@ -84,11 +84,12 @@ static void evaluations_find_the_best(void **state)
             assert_int_equal(ls_rundir_is_best(d, value, which, 10 * i, i),
                              which ? best_accuracy[i] : best_loss[i]);
             ASSERT_OK(ls_metrics_eval(
-                d,
-                &(ls_eval_row){ .step = 10 * i,
-                                .epoch = i,
-                                .samples = 100,
-                                .eval = { 2, { { "loss", losses[i] }, { "accuracy", accuracies[i] } } } }));
+                d, &(ls_eval_row){ .step = 10 * i,
+                                   .epoch = i,
+                                   .samples = 100,
+                                   .eval = { .n = 2,
+                                             .at = (ls_metric[]){ { "loss", losses[i] },
+                                                                  { "accuracy", accuracies[i] } } } }));
         }
         ASSERT_OK(ls_metrics_epoch(
             d, &(ls_epoch_row){
@@ -102,6 +103,7 @@ static void evaluations_find_the_best(void **state)
             d, &(ls_checkpoint_row){ .step = 1, .path = "checkpoints/step-1", .bytes = 5 }));
         ASSERT_OK(ls_run_info_read(&info, d->path));
         assert_string_equal(info.checkpoint, "checkpoints/step-1");
+        ls_run_info_release(&info);
         assert_true(info.metrics.best_value == (which ? 0.9 : 0.4));
         assert_int_equal(info.metrics.best_step, which ? 10 : 20);
         assert_int_equal(info.state, LS_RUN_STARTING);
@@ -165,40 +167,43 @@ static void means_of_texts(void **state)
 {
     (void)state;
     const char *storage = ls_test_path("rouge");
-    const ls_rouge_mean rouge = { .mean = { 0.5, 0.125, 0.25 }, .texts = 7, .seconds = 2 };
+    static ls_metric plain[] = { { "loss", 1 }, { "accuracy", 0.5 } }, all[] = {
+        { "loss", 1 }, { "accuracy", 0.5 }, { "rouge1", 0.5 }, { "rouge2", 0.125 }, { "rougeL", 0.25 }
+    };
     ls_recipe *r = make_recipe(storage, NULL);
     ls_rundir *d;
     ls_run_info info;
     ls_history h;
     ASSERT_OK(ls_rundir_open_ranks(&d, r, NULL, false));
+    ASSERT_OK(ls_metrics_eval(d, &(ls_eval_row){ .step = 1, .eval = { .n = 2, .at = plain } }));
     ASSERT_OK(ls_metrics_eval(
-        d, &(ls_eval_row){ .step = 1, .eval = { 2, { { "loss", 1 }, { "accuracy", 0.5 } } } }));
-    ASSERT_OK(ls_metrics_eval(
-        d,
-        &(ls_eval_row){ .step = 2, .eval = { 2, { { "loss", 1 }, { "accuracy", 0.5 } } }, .rouge = rouge }));
-    const ls_epoch_row row = {
-        .step = 2, .train_loss = 1, .eval = { 2, { { "loss", 1 }, { "accuracy", 0.5 } } }, .eval_rouge = rouge
-    };
+        d, &(ls_eval_row){ .step = 2, .eval = { .n = 5, .at = all }, .texts = 7, .generate_seconds = 2 }));
+    const ls_epoch_row row = { .step = 2, .train_loss = 1, .eval = { .n = 5, .at = all }, .eval_texts = 7 };
     ASSERT_OK(ls_metrics_epoch(d, &row));
     assert_true(ls_epoch_row_metric(&row, "eval_rouge1") == 0.5);
     assert_true(ls_epoch_row_metric(&row, "eval_rouge2") == 0.125);
     assert_true(ls_epoch_row_metric(&row, "eval_rougeL") == 0.25);
     assert_true(isnan(ls_epoch_row_metric(&(ls_epoch_row){ .train_loss = 1 }, "eval_rougeL")));
     ASSERT_OK(ls_run_info_read(&info, d->path));
-    assert_int_equal(info.metrics.eval_rouge.texts, 7);
-    assert_true(info.metrics.eval_rouge.mean.rougeL == 0.25);
+    assert_int_equal(info.metrics.eval_texts, 7);
+    assert_true(info.eval.n == 5 && ls_metric_list_find(&info.eval, "rougeL") == 0.25);
+    ls_run_info_release(&info);
     ASSERT_OK(ls_history_read(&h, d->path));
     assert_int_equal(h.n_evals, 2);
-    assert_int_equal(h.evals[0].row.rouge.texts, 0);
-    assert_int_equal(h.evals[1].row.rouge.texts, 7);
-    assert_true(h.epochs[0].row.eval_rouge.mean.rouge2 == 0.125);
+    assert_int_equal(h.evals[0].row.texts, 0);
+    assert_int_equal(h.evals[1].row.texts, 7);
+    assert_int_equal(h.evals[1].row.eval.n, 5);
+    assert_true(ls_metric_list_find(&h.epochs[0].row.eval, "rouge2") == 0.125 &&
+                h.epochs[0].row.eval_texts == 7 && h.epochs[0].row.eval.n == 5);
     ls_history_release(&h);
     ls_rundir_forget_evaluations(d);
-    assert_int_equal(d->metrics.eval_rouge.texts, 0);
+    assert_true(d->metrics.eval_texts == 0 && d->eval.n == 0);
     ASSERT_OK(ls_rundir_close(&d, LS_RUN_FINISHED, NULL));
-    char *rows = file_of_run(storage, "metrics.jsonl");
-    ASSERT_CONTAINS(rows, "\"seconds\":0,\"rouge1\":0.5,\"rouge2\":0.125,\"rougeL\":0.25,\"texts\":7,"
-                          "\"generate_seconds\":2,");
+    char *rows = file_of_run(storage, "metrics.jsonl"), *csv = file_of_run(storage, "metrics.csv");
+    ASSERT_CONTAINS(rows, "\"accuracy\":0.5,\"rouge1\":0.5,\"rouge2\":0.125,\"rougeL\":0.25,\"samples\":0,"
+                          "\"seconds\":0,\"texts\":7,\"generate_seconds\":2,");
+    assert_null(strstr(csv, "rouge"));
+    free(csv);
     ASSERT_CONTAINS(rows, "\"step\":1,\"epoch\":0,\"loss\":1,\"accuracy\":0.5,\"samples\":0,\"seconds\":0,"
                           "\"attempt\"");
     free(rows);
@@ -214,8 +219,9 @@ static void metrics_by_name(void **state)
     ls_rundir *d;
     ls_run_info info;
     ls_history h;
-    const ls_evaluation first = { 3, { { "loss", 2 }, { "rmse", 0.5 }, { "a.b/c-d", NAN } } },
-                        second = { 3, { { "loss", 1 }, { "rmse", 0.25 }, { "r2", -3.5 } } };
+    const ls_metric_list
+        first = { .n = 3, .at = (ls_metric[]){ { "loss", 2 }, { "rmse", 0.5 }, { "a.b/c-d", NAN } } },
+        second = { .n = 3, .at = (ls_metric[]){ { "loss", 1 }, { "rmse", 0.25 }, { "r2", -3.5 } } };
     ASSERT_OK(ls_rundir_open_ranks(&d, r, NULL, false));
     ASSERT_OK(ls_metrics_step(d, &(ls_step_row){ .step = 1, .samples = 8, .loss = 1, .grad_norm = -1 }));
     ASSERT_OK(ls_metrics_eval(d, &(ls_eval_row){ .step = 1, .samples = 9, .eval = first }));
@@ -235,16 +241,18 @@ static void metrics_by_name(void **state)
     ls_rundir_add_checkpoint(d, "checkpoints/step-3", 3, true);
     ASSERT_OK(ls_rundir_save_result(d, d->state, NULL));
     ASSERT_OK(ls_run_info_read(&info, d->path));
-    assert_true(ls_evaluation_get(&info.metrics.eval, "r2") == -3.5 && info.metrics.eval.n == 3);
+    assert_true(ls_metric_list_find(&info.eval, "r2") == -3.5 && info.eval.n == 3);
+    ls_run_info_release(&info);
     ASSERT_OK(ls_history_read(&h, d->path));
-    assert_true(ls_evaluation_get(&h.epochs[2].row.eval, "rmse") == 0.25);
+    assert_true(ls_metric_list_find(&h.epochs[2].row.eval, "rmse") == 0.25);
     assert_int_equal(h.epochs[1].row.eval.n, 0);
-    const ls_evaluation names = ls_history_metrics(&h);
+    ls_metric_list names = ls_history_metrics(&h);
     assert_int_equal(names.n, 2); /* what was never a number is in no table */
     assert_string_equal(names.at[1].name, "r2");
+    ls_metric_list_release(&names);
     ls_history_release(&h);
     ls_rundir_forget_evaluations(d);
-    assert_int_equal(d->metrics.eval.n, 0);
+    assert_int_equal(d->eval.n, 0);
     ASSERT_OK(ls_rundir_close(&d, LS_RUN_FINISHED, NULL));
     char *rows = file_of_run(storage, "metrics.jsonl"), *csv = file_of_run(storage, "metrics.csv");
     ASSERT_CONTAINS(rows, "\"loss\":2,\"rmse\":0.5,\"a.b/c-d\":null,\"samples\":9,");
@@ -282,9 +290,11 @@ static void older_columns(void **state)
         ASSERT_OK(ls_rundir_close(&d, LS_RUN_FINISHED, NULL));
         ASSERT_OK(ls_file_write(path, FILES[i][0], strlen(FILES[i][0])));
         ASSERT_OK(ls_rundir_open_ranks(&d, r, NULL, false));
-        const ls_epoch_row row = {
-            .epoch = 1, .step = 2, .samples = 8, .train_loss = 4, .eval = { 1, { { "mae", 0.25 } } }
-        };
+        const ls_epoch_row row = { .epoch = 1,
+                                   .step = 2,
+                                   .samples = 8,
+                                   .train_loss = 4,
+                                   .eval = { .n = 1, .at = (ls_metric[]){ { "mae", 0.25 } } } };
         if (FILES[i][1])
             ASSERT_OK(ls_metrics_epoch(d, &row));
         else
@@ -306,7 +316,7 @@ static void nothing_counted(void **state)
     ls_rundir *d;
     ls_run_info info;
     char csv[LS_CSV_ROW];
-    const ls_evaluation none = { 2, { { "loss", NAN }, { "auc", NAN } } };
+    const ls_metric_list none = { .n = 2, .at = (ls_metric[]){ { "loss", NAN }, { "auc", NAN } } };
     const ls_step_row step = { .step = 1, .samples = 8, .loss = NAN, .grad_norm = -1, .skipped = true };
     ASSERT_OK(ls_rundir_open_ranks(&d, r, NULL, false));
     ASSERT_OK(ls_metrics_step(d, &step));
@@ -319,6 +329,7 @@ static void nothing_counted(void **state)
     ASSERT_OK(ls_run_info_read(&info, d->path));
     assert_true(isnan(info.metrics.loss) && isnan(info.metrics.best_value) && isnan(info.metrics.stop_value));
     assert_int_equal(info.metrics.stop_waited, 1);
+    ls_run_info_release(&info);
     char *result = file_of_run(storage, "result.json");
     ASSERT_CONTAINS(result, "\"loss\":null,\"skipped\":true,");
     ASSERT_CONTAINS(result, "\"eval\":{\"step\":1,\"loss\":null,\"auc\":null,\"skipped\":true}");

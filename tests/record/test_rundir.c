@@ -162,10 +162,12 @@ static ls_status opened_by_rank(ls_group *g, void *context)
     int rank = ls_group_rank(g);
     LS_TRY(ls_rundir_open_ranks(&d, r, g, false));
     RANK_CHECK(d->rank == rank && d->before == LS_RUN_FINISHED && d->attempt == 1 && d->metrics.step == 7);
+    RANK_CHECK(d->eval.n == !rank && d->metrics.eval_step == 7); /* names are not sent */
     ls_rundir_log(d, LS_INFO, rank ? "from one" : "from zero");
     LS_TRY(ls_metrics_step(d, &(ls_step_row){ .step = 8, .loss = 1, .grad_norm = -1 }));
     RANK_CHECK(ls_rundir_is_best(d, 0.5, false, 8, 0));
-    LS_TRY(ls_metrics_eval(d, &(ls_eval_row){ .step = 8, .eval = { 1, { { "loss", 0.5 } } } }));
+    LS_TRY(ls_metrics_eval(
+        d, &(ls_eval_row){ .step = 8, .eval = { .n = 1, .at = &(ls_metric){ "loss", 0.5 } } }));
     LS_TRY(ls_metrics_epoch(d, &(ls_epoch_row){ .step = 8 }));
     RANK_CHECK(d->metrics.step == 8);
     return ls_rundir_close(&d, rank ? LS_RUN_FAILED : LS_RUN_FINISHED, NULL);
@@ -180,11 +182,13 @@ static void ranks_share_a_run(void **state)
     ls_run_info info;
     ASSERT_OK(ls_rundir_open_ranks(&d, r, NULL, false));
     ASSERT_OK(ls_metrics_step(d, &(ls_step_row){ .step = 7, .loss = 2, .grad_norm = -1 }));
+    ASSERT_OK(ls_metrics_eval(
+        d, &(ls_eval_row){ .step = 7, .eval = { .n = 1, .at = &(ls_metric){ "loss", 0.5 } } }));
     ASSERT_OK(ls_rundir_close(&d, LS_RUN_FINISHED, NULL));
     ASSERT_OK(run_ranks(2, opened_by_rank, r));
     char *rows = file_of_run(storage, "metrics.jsonl"), *csv = file_of_run(storage, "metrics.csv"),
          *zero = file_of_run(storage, "log/rank-0.log"), *one = file_of_run(storage, "log/rank-1.log");
-    assert_int_equal(lines_of(rows), 4); /* step 7; step 8, evaluation and epoch once */
+    assert_int_equal(lines_of(rows), 5); /* step and evaluation 7; step 8, evaluation and epoch once */
     assert_int_equal(lines_of(csv), 2);
     assert_null(strstr(zero, "from one"));
     ASSERT_CONTAINS(zero, "from zero");
@@ -192,6 +196,7 @@ static void ranks_share_a_run(void **state)
     assert_null(strstr(one, "from zero"));
     ASSERT_OK(ls_run_info_read(&info, ls_test_path("ranks/one")));
     assert_int_equal(info.state, LS_RUN_FINISHED);
+    ls_run_info_release(&info);
     free(rows);
     free(csv);
     free(zero);

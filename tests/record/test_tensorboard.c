@@ -134,7 +134,9 @@ static ls_rundir *opened(bool wanted)
                                                  .seconds = 0.5,
                                                  .grad_norm = d->attempt ? 2 : -1 }));
     ASSERT_OK(ls_metrics_eval(
-        d, &(ls_eval_row){ .step = 300, .eval = { 2, { { "loss", 0.75 }, { "accuracy", 0.125 } } } }));
+        d, &(ls_eval_row){
+               .step = 300,
+               .eval = { .n = 2, .at = (ls_metric[]){ { "loss", 0.75 }, { "accuracy", 0.125 } } } }));
     ls_recipe_destroy(&r);
     return d;
 }

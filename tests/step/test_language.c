@@ -96,6 +96,7 @@ static void evaluation_counts_targets(void **state)
         assert_true(fabs(e.loss - sum / (double)count) < 1e-12 &&
                     e.accuracy == (double)right / (double)count);
         assert_int_equal(ls_trainer_classes(t), 11);
+        ls_eval_result_release(&e);
         ls_trainer_destroy(&t);
     }
 }

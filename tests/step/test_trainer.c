@@ -270,6 +270,7 @@ static void evaluation_does_not_depend_on_the_batch(void **state)
         assert_int_equal(e.samples, SAMPLES);
         assert_int_equal(e.correct, first.correct);
         assert_true(e.loss == first.loss && e.accuracy == (double)first.correct / SAMPLES);
+        ls_eval_result_release(&e);
         ls_trainer_destroy(&t);
     }
     assert_true(fabs(first.loss - sum / SAMPLES) < 1e-12);

@@ -145,6 +145,7 @@ static ls_status evaluation(ls_group *g, ls_trainer *t, job *j)
     for (int i = 0; i < 2; i++) {
         const int64_t before = ls_session_waits(t->session);
         LS_TRY(ls_evaluate(t, &set, ROWS, NULL, NULL, &e));
+        ls_eval_result_release(&e); /* its plain numbers stay */
         waits[i] = ls_session_waits(t->session) - before;
     }
     const int64_t batches = (SAMPLES + ROWS * j->ranks - 1) / (ROWS * j->ranks);

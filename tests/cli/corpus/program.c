@@ -8,7 +8,7 @@
 
 #include <lockstep/lockstep.h>
 
-/* `lockstep runs` has room for 63 bytes; a report may have 100 */
+/* a name may have 100 bytes */
 #define LONG_NAME "maximum_norm_of_the_residual_in_the_outermost_layer_of_cells_on_all_ranks"
 
 static ls_status loop(ls_run *run, int64_t reports)
