@@ -389,7 +389,7 @@ ls_status ls_report_write(const ls_rundir *d, const ls_report *r)
     LS_TRY_TO(s, ls_marks_make(&p.marks, &p.history, d->path), done);
     for (size_t i = 0; i < sizeof SECTIONS / sizeof SECTIONS[0]; i++)
         SECTIONS[i](&p);
-    ls_page_end(&p.out, "report.js");
+    ls_page_end(&p.out, "charts.js");
     LS_TRY_TO(s, ls_file_write_text(path, &p.out), done);
 done:
     free(p.marks.at);

@@ -113,7 +113,7 @@ ls_status ls_run_page_write(const ls_rundir *d, ls_run_state state)
     ls_report_restarts(&out, &h);
     ls_report_checkpoints(&out, &h, d->path);
     LS_TRY_TO(s, config(&out, d->path), done);
-    ls_page_end(&out, "report.js");
+    ls_page_end(&out, "charts.js");
     LS_TRY_TO(s, ls_file_write_text(path, &out), done);
 done:
     ls_history_release(&h);

@@ -85,7 +85,7 @@ ls_status ls_step_page_write(const char *path, const char *title, ls_json *views
     ls_str out = { 0 };
     ls_page_begin(&out, title, true);
     ls_page_data(&out, "data", views);
-    ls_page_end(&out, "page.js lanes.js step.js");
+    ls_page_end(&out, "charts.js lanes.js step.js");
     const ls_status s = ls_file_write_text(path, &out);
     ls_str_release(&out);
     return s;

@@ -23,17 +23,19 @@ hover '#b'; says '^2$' 'b.textContent'
 # ---- what training writes
 try 0 train mlp-mnist --set data.type=shapes --set train.steps=30 --set run.name=first --profile
 fine runs/first/report.html
+whole runs/first/report.html
 says '^step.html,log/rank-0.step.html,log/rank-0.memory.html$' '[...document.querySelectorAll("a")].map(e => e.getAttribute("href"))'
 visit runs/first/report.html 1280 light # the keyboard: behind the links Tab leads to the charts, the arrow keys show values
-shown='[...document.querySelectorAll(".tip")].filter(t => t.style.visibility === "visible").map(t => t.textContent)'
+shown='[...document.querySelectorAll(".tip")].map(t => t.textContent).filter(t => t)'
 for tab in 1 2 3 4; do key Tab; done
-says '^svg$' 'document.activeElement.tagName'
+says '^plot img loss over optimizer steps, a drawing' '[document.activeElement.className, document.activeElement.getAttribute("role"), document.activeElement.getAttribute("aria-label")].join(" ")'
 key End; says '^training, each step  [0-9.]+  \(step 30\)' "$shown"
 key ArrowLeft; says '^training, each step  [0-9.]+  \(step (29|30)\)' "$shown"
 key Tab; says '^$' "$shown"
 fine runs/first/log/rank-0.memory.html
+whole runs/first/log/rank-0.memory.html
 visit runs/first/log/rank-0.memory.html 400 light # no mark of a chart lies over another
-says '^0$' '[...document.querySelectorAll("svg.narrow")].reduce((n, s) => { const b = [...s.querySelectorAll("text.name")].filter(t => t.textContent).map(t => t.getBoundingClientRect()); return n + b.filter((x, i) => b.some((y, k) => k > i && Math.abs(x.top - y.top) < 3 && x.left < y.right && y.left < x.right)).length }, 0)'
+says '^0$' '[...document.querySelectorAll(".plot>svg")].reduce((n, s) => { const b = [...s.querySelectorAll("text.name")].filter(t => t.textContent).map(t => t.getBoundingClientRect()); return n + b.filter((x, i) => b.some((y, k) => k > i && Math.abs(x.top - y.top) < 3 && x.left < y.right && y.left < x.right)).length }, 0)'
 fine runs/first/log/rank-0.step.html
 says 'Step of first,measured' 'document.querySelector("h1").textContent + "," + steps[0].kind'
 fine runs/first/step.html

@@ -125,8 +125,14 @@ static void the_page_is_whole_and_alone(void **state)
     ASSERT_CONTAINS(page, "0.4375");
     ASSERT_CONTAINS(page, "measured / plan 1.25");
     ASSERT_CONTAINS(page, "most transient memory 20.0 MiB at call 20: gelu in encoder &amp; &lt;decoder&gt;");
-    /* MiB at the peak: io, then the categories */
-    ASSERT_CONTAINS(page, "[\"gelu in encoder \\u0026 \\u003cdecoder>\",1,4,0,0,0,20,0,0,0]");
+    json_t *memory = page_chart(page, "memory over the step"); /* in MiB, at the peak */
+    assert_string_equal(json_string_value(json_array_get(json_object_get(memory, "labels"), 20)),
+                        "gelu in encoder & <decoder>");
+    assert_true(page_number(page_points(memory, "inputs and outputs"), 20, 1) == 1);
+    assert_true(page_number(page_points(memory, "parameters"), 20, 1) == 4);
+    assert_true(page_number(page_points(memory, "activations"), 20, 1) == 20);
+    assert_int_equal(json_array_size(json_object_get(memory, "series")), 3);
+    json_decref(memory);
     ASSERT_CONTAINS(page, "units: &quot;class:EncoderBlock&quot;");
     ASSERT_CONTAINS(page, "prefers-color-scheme:dark");
     assert_null(strstr(page, "procedural"));
@@ -160,16 +166,16 @@ static void restarts_and_checkpoints_are_told(void **state)
     char *page = write_report(ls_test_path("events"), 3001, false);
     page_check(page);
     ASSERT_CONTAINS(page, "<td>1</td><td>2</td><td>3</td><td>rank &lt;1&gt;: killed</td>");
-    ASSERT_CONTAINS(page, "restart, with the attempt that it began");
+    ASSERT_CONTAINS(page, "{\"x\":2,\"kind\":\"restart\",\"text\":\"1\"}");
     ASSERT_CONTAINS(page, "<td>2</td><td>0</td><td>–</td><td>–</td><td>3.0 MiB</td><td>best</td>");
-    ASSERT_CONTAINS(page, "<b>▲</b>checkpoint<");
-    ASSERT_CONTAINS(page, "checkpoint removed since");
+    ASSERT_CONTAINS(page, "{\"x\":2,\"kind\":\"kept\"}");
+    ASSERT_CONTAINS(page, "{\"x\":100,\"kind\":\"removed\"}");
     ASSERT_CONTAINS(page, "30 others were removed when newer ones were there");
     free(page);
     page = write_report(ls_test_path("no-events"), 5, false);
     assert_null(strstr(page, "Restarts"));
     assert_null(strstr(page, "Checkpoints"));
-    assert_null(strstr(page, "▲"));
+    assert_null(strstr(page, "\"kind\":\"kept\""));
     free(page);
 }
 
@@ -179,22 +185,26 @@ static void a_long_run_has_a_small_page(void **state)
     (void)state;
     char *page = write_report(ls_test_path("long"), 100000, false);
     page_check(page);
-    ASSERT_CONTAINS(page, ">100000</text>");
+    json_t *loss = page_chart(page, "loss over optimizer steps");
+    const json_t *points = page_points(loss, "training, each step");
+    assert_int_equal(json_array_size(points), 400);
+    assert_true(page_number(points, 399, 0) > 99800);
+    json_decref(loss);
     ASSERT_CONTAINS(page, "1000 others were removed");
-    assert_null(strstr(page, "checkpoint removed since")); /* nobody could tell them apart */
+    assert_null(strstr(page, "\"kind\":\"removed\"")); /* nobody could tell them apart */
     assert_in_range(strlen(page), 50000, 300000);
     free(page);
 }
 
-/* One step in a hundred thousand that differs is drawn where it is. */
+/* One step in a hundred thousand that differs is in the data, and in the table with its step. */
 static void no_extreme_is_lost(void **state)
 {
     (void)state;
     enum { N = 100000 };
-    ls_curve c = { N, malloc(N * sizeof(double)), malloc(N * sizeof(double)) };
+    ls_curve c = { .n = N, .x = malloc(N * sizeof(double)), .y = malloc(N * sizeof(double)) };
     for (int i = 0; i < N; i++) {
         c.x[i] = i + 1;
-        c.y[i] = i == 50123 ? 9 : 1;
+        c.y[i] = i == 50123 ? 9 : i == 70001 ? -3 : i == 99000 ? NAN : 1;
     }
     ls_str out = { 0 };
     ls_chart_lines(&out, &(ls_chart){ .title = "t",
@@ -202,20 +212,68 @@ static void no_extreme_is_lost(void **state)
                                       .n = 1,
                                       .low = 0,
                                       .high = 10,
-                                      .width = 880,
                                       .height = 320,
                                       .series = { { &c, "loss", "red", false, false } } });
-    const ls_frame f = { 0, N, 0, 10.5, 880, 320 };
-    char peak[32];
-    snprintf(peak, sizeof peak, "%.1f %.1f", ls_frame_x(&f, 50124), ls_frame_y(&f, 9));
-    ASSERT_CONTAINS(ls_str_text(&out), peak);
-    int points = 0;
-    for (const char *p = strstr(ls_str_text(&out), " d=\"M"); p && *p != '/'; p++)
-        points += *p == 'L';
-    assert_in_range(points, 399, 800);
+    json_t *chart = page_chart(ls_str_text(&out), "t");
+    const json_t *points = page_points(chart, "loss");
+    assert_int_equal(json_array_size(points), 400);
+    for (size_t k = 0; k < 400; k++) { /* each is of 250 steps */
+        assert_true(page_number(points, k, 0) == 250.0 * (double)k + 126);
+        assert_true(page_number(points, k, 3) == (k == 50123 / 250 ? 9 : 1));
+        assert_true(page_number(points, k, 2) == (k == 70001 / 250 ? -3 : 1));
+        if (k == 50123 / 250)
+            assert_true(fabs(page_number(points, k, 1) - (249 + 9) / 250.0) < 1e-6);
+    }
+    ASSERT_CONTAINS(ls_str_text(&out),
+                    "<td>-3 <small>at 70002</small></td><td>9 <small>at 50124</small></td></tr>");
+    json_decref(chart);
     ls_str_release(&out);
     free(c.x);
     free(c.y);
+}
+
+/* The drawing of the page, and its table, show the rows of metrics.jsonl. */
+static void charts_show_the_history(void **state)
+{
+    (void)state;
+    enum { STEPS = 300 };
+    char *page = write_report(ls_test_path("shown"), STEPS, false), dir[700], text[96];
+    snprintf(dir, sizeof dir, "%s/a <b>&\"c\"", ls_test_path("shown"));
+    ls_history h;
+    ASSERT_OK(ls_history_read(&h, dir));
+    assert_int_equal(h.n_steps, STEPS);
+    json_t *loss = page_chart(page, "loss over optimizer steps"), *lr = page_chart(page, "learning rate");
+    const json_t *points = page_points(loss, "training, each step");
+    assert_int_equal(json_array_size(points), STEPS);
+    for (size_t i = 0; i < STEPS; i++) {
+        const ls_step_row *row = &h.steps[i].row;
+        assert_true(page_number(points, i, 0) == (double)row->step);
+        if (isnan(row->loss))
+            assert_true(isnan(page_number(points, i, 1)));
+        else
+            assert_true((float)page_number(points, i, 1) == row->loss);
+        assert_true((float)page_number(page_points(lr, "learning rate"), i, 1) == (float)row->lr);
+    }
+    const json_t *eval = page_points(loss, "evaluation");
+    assert_int_equal(json_array_size(eval), 1);
+    assert_true(page_number(eval, 0, 0) == STEPS && page_number(eval, 0, 1) == 0.4375);
+    /* first, ten between, last, least, greatest */
+    const char *row = strstr(page, "<th scope=\"row\">training, each step</th>");
+    assert_non_null(row);
+    static const int AT[] = { 0, 27, 54, 81, 108, 135, 163, 190, 217, 244, 271, 299, 299, 0 };
+    for (size_t k = 0; k < sizeof AT / sizeof *AT; k++) {
+        snprintf(text, sizeof text, "<td>%.4g <small>at %d</small></td>", (double)h.steps[AT[k]].row.loss,
+                 AT[k] + 1);
+        row = strstr(row, text);
+        if (!row)
+            fail_msg("the table has no %s", text);
+        row += strlen(text);
+    }
+    assert_int_equal(strncmp(row, "</tr>", 5), 0);
+    json_decref(loss);
+    json_decref(lr);
+    ls_history_release(&h);
+    free(page);
 }
 
 static ls_status open_and_report(void *context)
@@ -226,9 +284,14 @@ static ls_status open_and_report(void *context)
         s = ls_rundir_save_result(d, LS_RUN_STARTING, NULL);
     if (s == LS_OK)
         s = ls_rundir_save_result(d, LS_RUN_RUNNING, NULL);
-    const ls_report report = {
-        .recipe = context, .hardware = "", .isa = "avx2", .threads = 1, .parameters = 7
-    };
+    static const ls_timeline_point points[2] = { { .bytes = { 1, 2, 3 } } };
+    const ls_report report = { .recipe = context,
+                               .hardware = "",
+                               .isa = "avx2",
+                               .threads = 1,
+                               .parameters = 7,
+                               .n_programs = 1,
+                               .programs = { { .name = "micro", .n = 2, .points = points } } };
     for (int i = 1; i <= 3 && s == LS_OK; i++)
         s = ls_metrics_step(d,
                             &(ls_step_row){ .step = i, .loss = 1, .lr = 1, .seconds = 1, .grad_norm = -1 });
@@ -279,6 +342,7 @@ int main(void)
         cmocka_unit_test(the_built_in_set_is_said),          cmocka_unit_test(a_run_without_steps_has_a_page),
         cmocka_unit_test(restarts_and_checkpoints_are_told), cmocka_unit_test(a_long_run_has_a_small_page),
         cmocka_unit_test(a_run_is_written_without_memory),   cmocka_unit_test(no_extreme_is_lost),
+        cmocka_unit_test(charts_show_the_history),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

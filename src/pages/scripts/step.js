@@ -160,7 +160,7 @@ drawings.forEach(d => {
     }
   });
 });
-matchMedia('(prefers-color-scheme: dark)').addEventListener('change', redraw);
+onRedraw.push(redraw);
 
 const names = [...new Set(steps.flatMap(s => s.spans.map(x => blockOf(x.module))))].filter(n => n);
 const chosen = h('span', { className: 'note', attributes: { 'aria-live': 'polite' } });
