@@ -121,7 +121,7 @@ static void check_figure(const char *figure)
     const char *end = strstr(figure, "</figure>");
     char *text = strndup(figure, (size_t)(end - figure));
     ASSERT_CONTAINS(text, "<noscript>");
-    ASSERT_CONTAINS(text, "<table class=\"numbers\"><caption>");
+    ASSERT_CONTAINS(text, "<table class=\"numbers\"><caption>"); /* named, too */
     ASSERT_CONTAINS(text, "<tr><th scope=\"row\">");
     assert_true(text[strlen("<figure class=\"chart\" aria-label=\"")] != '"'); /* it has a name */
     free(text);
