@@ -110,3 +110,17 @@ done:
     free(path);
     return s;
 }
+
+ls_evaluation ls_run_info_metrics(const ls_run_info *i)
+{
+    ls_evaluation out = { .n = 0 };
+    char name[LS_METRIC_NAME + 8];
+    if (i->reported.n)
+        return i->reported;
+    ls_evaluation_set(&out, "loss", i->metrics.loss);
+    for (int k = 0; k < i->metrics.eval.n; k++) {
+        snprintf(name, sizeof name, "eval_%s", i->metrics.eval.at[k].name);
+        ls_evaluation_set(&out, name, i->metrics.eval.at[k].value);
+    }
+    return out;
+}

@@ -130,6 +130,9 @@ typedef struct ls_run_info {
     char checkpoint[256]; /* path of the last one, relative to the run directory; "": none */
 } ls_run_info;
 ls_status ls_run_info_read(ls_run_info *out, const char *run_dir);
+/* Its metrics by their names in the files of the run: those that its program reported, or `loss` and those of
+ * the last evaluation as eval_NAME. */
+ls_evaluation ls_run_info_metrics(const ls_run_info *i);
 #define LS_BUILTIN_NOTE \
     "measured on the BUILT-IN shapes, not real data" /* shown with every result of such a run */
 /* The folder of the run in `storage` that wrote last; malloc'ed. *out NULL: there is no run. */

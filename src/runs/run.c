@@ -16,7 +16,7 @@
 #include "record/rundir.h"
 #include "record/step_folder.h"
 #include "run_own.h"
-#include "pages/run_page.h"
+#include "pages/report.h"
 
 /* ---- opening */
 
@@ -223,7 +223,7 @@ static ls_status save_end(ls_run *r, ls_run_state state)
 {
     if (state == LS_RUN_STOPPED)
         LS_TRY(ls_rundir_save_result(r->dir, LS_RUN_STOPPING, NULL));
-    LS_TRY(ls_run_page_write(r->dir, state));
+    LS_TRY(ls_report_write(r->dir, &(ls_report){ .state = state }));
     return ls_rundir_save_result(r->dir, state, NULL);
 }
 
@@ -244,7 +244,7 @@ static void end_badly(ls_run *r, ls_status s, const char *message)
     if (r->place.rank)
         return;
     ls_rundir_save_result(r->dir, LS_RUN_FAILED, message);
-    ls_run_page_write(r->dir, LS_RUN_FAILED);
+    ls_report_write(r->dir, &(ls_report){ .state = LS_RUN_FAILED });
 }
 
 ls_status ls_run_finish(ls_run **run, ls_status how, ls_result **result)

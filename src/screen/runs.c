@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/c_locale.h"
 #include "base/shown.h"
 #include "base/sys.h"
+#include "record/metric_text.h"
 #include "record/run_list.h"
 #include "record/rundir.h"
 #include "runs.h"
@@ -13,42 +13,23 @@
 
 typedef char cell[48];
 
-/* The metrics of a run beside loss: of its last evaluation, and of its last report. */
-typedef struct columns {
-    ls_evaluation evals, reported; /* names; values are not used */
-} columns;
-
-static void find_columns(columns *out, const ls_run_list *l)
+/* The metrics that have a column: those of all runs but loss and eval_loss, which have their own. */
+static void find_columns(ls_evaluation *out, const ls_run_list *l)
 {
-    *out = (columns){ .evals.n = 0 };
+    *out = (ls_evaluation){ .n = 0 };
     for (int r = 0; r < l->n; r++) {
-        const ls_run_info *i = &l->at[r].info;
-        for (int k = 0; !l->at[r].broken && k < i->metrics.eval.n && !i->reported.n; k++)
-            if (strcmp(i->metrics.eval.at[k].name, "loss"))
-                ls_evaluation_set(&out->evals, i->metrics.eval.at[k].name, NAN);
-        for (int k = 0; !l->at[r].broken && k < i->reported.n; k++)
-            if (strcmp(i->reported.at[k].name, "loss") && strcmp(i->reported.at[k].name, "eval_loss"))
-                ls_evaluation_set(&out->reported, i->reported.at[k].name, NAN);
+        const ls_evaluation metrics = ls_run_info_metrics(&l->at[r].info);
+        for (int k = 0; !l->at[r].broken && k < metrics.n; k++)
+            if (strcmp(metrics.at[k].name, "loss") && strcmp(metrics.at[k].name, "eval_loss"))
+                ls_evaluation_set(out, metrics.at[k].name, NAN);
     }
 }
 
-static const char *runs_number(cell out, const char *name, double x)
-{
-    const bool percent = strstr(name, "accuracy") != NULL;
-    *out = 0;
-    if (!isnan(x))
-        ls_snprintf(out, sizeof(cell),
-                    percent                 ? "%.2f%%"
-                    : !strcmp(name, "loss") ? "%.4f"
-                                            : "%.4g",
-                    percent ? 100 * x : x);
-    return out;
-}
+enum { FIXED = 9, MOST = FIXED + LS_MOST_METRICS };
 
-enum { FIXED = 9, MOST = FIXED + 2 * LS_MOST_METRICS };
-
-static void add_row(ls_table *t, const columns *c, const ls_run_info *i)
+static void add_row(ls_table *t, const ls_evaluation *columns, const ls_run_info *i)
 {
+    const ls_evaluation metrics = ls_run_info_metrics(i);
     cell text[MOST];
     char duration[32];
     const char *cells[MOST], *slash = strrchr(i->checkpoint, '/');
@@ -57,15 +38,11 @@ static void add_row(ls_table *t, const columns *c, const ls_run_info *i)
     cells[n++] = ls_run_state_name(i->state);
     snprintf(text[n], sizeof(cell), "%lld", (long long)i->metrics.step), cells[n] = text[n], n++;
     snprintf(text[n], sizeof(cell), "%lld", (long long)i->metrics.epoch), cells[n] = text[n], n++;
-    cells[n] = runs_number(text[n], "loss", i->metrics.loss), n++;
-    cells[n] = runs_number(text[n], "loss", ls_evaluation_get(&i->metrics.eval, "loss")), n++;
-    for (int k = 0; k < c->evals.n; k++, n++)
-        cells[n] = runs_number(text[n], c->evals.at[k].name,
-                               i->reported.n ? NAN
-                                             : ls_evaluation_get(&i->metrics.eval, c->evals.at[k].name));
-    for (int k = 0; k < c->reported.n; k++, n++)
-        cells[n] = runs_number(text[n], c->reported.at[k].name,
-                               ls_evaluation_get(&i->reported, c->reported.at[k].name));
+    cells[n] = ls_metric_text(text[n], "loss", "%.4f", i->metrics.loss), n++;
+    cells[n] = ls_metric_text(text[n], "loss", "%.4f", ls_evaluation_get(&i->metrics.eval, "loss")), n++;
+    for (int k = 0; k < columns->n; k++, n++)
+        cells[n] = ls_metric_text(text[n], columns->at[k].name, "%.4g",
+                                  ls_evaluation_get(&metrics, columns->at[k].name));
     snprintf(text[n], sizeof(cell), i->restarts ? "%d" : "", i->restarts), cells[n] = text[n], n++;
     cells[n++] = slash ? slash + 1 : i->checkpoint;
     snprintf(text[n], sizeof(cell), i->seconds_ago < 1 ? "just now" : "%s ago",
@@ -87,17 +64,26 @@ static void add_broken(ls_table *t, const ls_run_entry *e)
     ls_table_row(t, cells, e->broken);
 }
 
+/* Evaluations have the name of their metric alone, unless there is another one of that name. */
+static const char *title_of(char out[LS_METRIC_TITLE], const ls_evaluation *metrics, const char *name)
+{
+    ls_metric_title(out, name, "");
+    for (int k = 0; k < metrics->n; k++)
+        if (strcmp(metrics->at[k].name, name) && !strcmp(metrics->at[k].name, out))
+            return ls_metric_title(out, name, "eval ");
+    return out;
+}
+
 static ls_status print_table(FILE *out, const ls_run_list *l, int width)
 {
-    columns c;
-    find_columns(&c, l);
+    ls_evaluation metrics;
+    char names[LS_MOST_METRICS][LS_METRIC_TITLE];
+    find_columns(&metrics, l);
     ls_column titles[MOST] = { { "run", true, 0 },    { "state", true, 0 }, { "step", false, 0 },
                                { "epoch", false, 4 }, { "loss", false, 2 }, { "eval loss", false, 1 } };
     int n = 6;
-    for (int k = 0; k < c.evals.n; k++)
-        titles[n++] = (ls_column){ c.evals.at[k].name, false, k ? 7 + k : 0 };
-    for (int k = 0; k < c.reported.n; k++)
-        titles[n++] = (ls_column){ c.reported.at[k].name, false, k ? 7 + k : 0 };
+    for (int k = 0; k < metrics.n; k++)
+        titles[n++] = (ls_column){ title_of(names[k], &metrics, metrics.at[k].name), false, k ? 7 + k : 0 };
     titles[n++] = (ls_column){ "restarts", false, 5 };
     titles[n++] = (ls_column){ "checkpoint", true, 6 };
     titles[n++] = (ls_column){ "updated", false, 3 };
@@ -106,7 +92,7 @@ static ls_status print_table(FILE *out, const ls_run_list *l, int width)
         if (l->at[r].broken)
             add_broken(&t, &l->at[r]);
         else
-            add_row(&t, &c, &l->at[r].info);
+            add_row(&t, &metrics, &l->at[r].info);
     const ls_status s = ls_table_print(out, &t, width);
     ls_table_release(&t);
     return s;

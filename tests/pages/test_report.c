@@ -156,7 +156,7 @@ static void a_run_without_steps_has_a_page(void **state)
     (void)state;
     char *page = write_report(ls_test_path("none"), 0, false);
     page_check(page);
-    ASSERT_CONTAINS(page, "No step has been finished yet");
+    ASSERT_CONTAINS(page, "There are no numbers yet");
     free(page);
 }
 
@@ -167,7 +167,7 @@ static void restarts_and_checkpoints_are_told(void **state)
     page_check(page);
     ASSERT_CONTAINS(page, "<td>1</td><td>2</td><td>3</td><td>rank &lt;1&gt;: killed</td>");
     ASSERT_CONTAINS(page, "{\"x\":2,\"kind\":\"restart\",\"text\":\"1\"}");
-    ASSERT_CONTAINS(page, "<td>2</td><td>0</td><td>–</td><td>–</td><td>3.0 MiB</td><td>best</td>");
+    ASSERT_CONTAINS(page, "<td>2</td><td>0</td><td>1.1500</td><td>3.0 MiB</td><td>best</td>");
     ASSERT_CONTAINS(page, "{\"x\":2,\"kind\":\"kept\"}");
     ASSERT_CONTAINS(page, "{\"x\":100,\"kind\":\"removed\"}");
     ASSERT_CONTAINS(page, "30 others were removed when newer ones were there");
@@ -179,14 +179,77 @@ static void restarts_and_checkpoints_are_told(void **state)
     free(page);
 }
 
+static ls_status open_and_report_own(void *context)
+{
+    static int number; /* each call makes a run of its own */
+    char name[32];
+    snprintf(name, sizeof name, "own-%d", ++number);
+    const ls_own_run run = { context, name, "grid: <3>", "residual" };
+    ls_metric at[] = {
+        { "accuracy", 0.25 }, { "residual", 2 }, { "eval_accuracy", 0.125 }, { "energy", NAN }
+    };
+    ls_rundir *d = NULL;
+    ls_status s = ls_rundir_open_own(&d, &run, NULL);
+    if (s == LS_OK)
+        s = ls_rundir_save_result(d, LS_RUN_STARTING, NULL);
+    if (s == LS_OK)
+        s = ls_rundir_save_result(d, LS_RUN_RUNNING, NULL);
+    for (int i = 0; i < 3 && s == LS_OK; i++) {
+        at[1].value = 1.0 / (i + 1);
+        ls_metric_list metrics = ls_metric_list_copy(4, at);
+        s = ls_metrics_report(d, &(ls_report_row){ i, 10 * (i + 1), 7, 1, &metrics });
+        ls_metric_list_release(&metrics);
+    }
+    char *folder = s == LS_OK ? ls_path_join(d->path, "checkpoints/step-00000020") : NULL;
+    if (s == LS_OK)
+        s = ls_make_dirs(folder);
+    free(folder);
+    if (s == LS_OK)
+        s = ls_metrics_checkpoint(d, &(ls_checkpoint_row){ 20, 7, "checkpoints/step-00000020", 1, 1, 1 });
+    if (s == LS_OK)
+        s = ls_report_write(d, &(ls_report){ .state = LS_RUN_FINISHED });
+    const ls_status closed = ls_rundir_close(&d, s == LS_OK ? LS_RUN_FINISHED : LS_RUN_FAILED, "why");
+    return s == LS_OK ? closed : s;
+}
+
+/* A program's run has the sections for which it has data; its checkpoints show what it reported at their
+ * steps. */
+static void a_program_has_the_same_page(void **state)
+{
+    (void)state;
+    char storage[600], *page;
+    size_t size;
+    snprintf(storage, sizeof storage, "%s", ls_test_path("programs"));
+    ASSERT_OK(open_and_report_own(storage));
+    ASSERT_OK(ls_file_read(&page, &size, ls_test_path("programs/own-1/report.html")));
+    page_check(page);
+    ASSERT_CONTAINS(page, "<h1>own-1<span class=\"state finished\">");
+    ASSERT_CONTAINS(page, "your own program");
+    ASSERT_CONTAINS(page, "<b>12.50%</b><span>evaluation accuracy</span>");
+    ASSERT_CONTAINS(page, "<b>30</b><span>steps, in epoch 7</span>");
+    ASSERT_CONTAINS(page, "<h2>residual</h2>");
+    ASSERT_CONTAINS(page, "<th>accuracy</th><th>residual</th><th>evaluation accuracy</th><th>size</th>");
+    ASSERT_CONTAINS(page, "<td>20</td><td>7</td><td>25.00%</td><td>0.5</td><td>12.50%</td><td>1 B</td>");
+    ASSERT_CONTAINS(page, "<pre>grid: &lt;3&gt;</pre>");
+    char *accuracy = strstr(page, "<h2>Accuracy</h2>"); /* one chart for both */
+    assert_true(accuracy && !strstr(accuracy + 1, "<h2>Accuracy</h2>"));
+    static const char *const OTHERS[] = { "Planned", "Recipe", "Epochs",  "Restarts",
+                                          "Memory",  "exec",   "a second" };
+    for (size_t i = 0; i < sizeof OTHERS / sizeof OTHERS[0]; i++)
+        assert_null(strstr(page, OTHERS[i]));
+    free(page);
+    snprintf(storage, sizeof storage, "%s", ls_test_path("programs-memory"));
+    assert_true(ls_test_memory(open_and_report_own, storage, 1) > 50);
+}
+
 /* A hundred thousand steps and a thousand checkpoints: as many points as a screen shows. */
 static void a_long_run_has_a_small_page(void **state)
 {
     (void)state;
     char *page = write_report(ls_test_path("long"), 100000, false);
     page_check(page);
-    json_t *loss = page_chart(page, "loss over optimizer steps");
-    const json_t *points = page_points(loss, "training, each step");
+    json_t *loss = page_chart(page, "loss over steps");
+    const json_t *points = page_points(loss, "training");
     assert_int_equal(json_array_size(points), 400);
     assert_true(page_number(points, 399, 0) > 99800);
     json_decref(loss);
@@ -242,8 +305,8 @@ static void charts_show_the_history(void **state)
     ls_history h;
     ASSERT_OK(ls_history_read(&h, dir));
     assert_int_equal(h.n_steps, STEPS);
-    json_t *loss = page_chart(page, "loss over optimizer steps"), *lr = page_chart(page, "learning rate");
-    const json_t *points = page_points(loss, "training, each step");
+    json_t *loss = page_chart(page, "loss over steps"), *lr = page_chart(page, "learning rate");
+    const json_t *points = page_points(loss, "training");
     assert_int_equal(json_array_size(points), STEPS);
     for (size_t i = 0; i < STEPS; i++) {
         const ls_step_row *row = &h.steps[i].row;
@@ -258,7 +321,7 @@ static void charts_show_the_history(void **state)
     assert_int_equal(json_array_size(eval), 1);
     assert_true(page_number(eval, 0, 0) == STEPS && page_number(eval, 0, 1) == 0.4375);
     /* first, ten between, last, least, greatest */
-    const char *row = strstr(page, "<th scope=\"row\">training, each step</th>");
+    const char *row = strstr(page, "<th scope=\"row\">training</th>");
     assert_non_null(row);
     static const int AT[] = { 0, 27, 54, 81, 108, 135, 163, 190, 217, 244, 271, 299, 299, 0 };
     for (size_t k = 0; k < sizeof AT / sizeof *AT; k++) {
@@ -324,14 +387,16 @@ static void a_smooth_curve_does_not_lag(void **state)
     enum { STEPS = 600, REACH = STEPS / 60 + 1 };
     ls_past_step steps[STEPS];
     ls_curves c;
+    ls_curve smooth;
     for (int i = 0; i < STEPS; i++)
         steps[i] = (ls_past_step){ .row = { .step = i + 1, .loss = (float)i, .lr = 1, .seconds = 1 } };
     steps[300].row.loss = NAN;
     const ls_history h = { .steps = steps, .n_steps = STEPS };
     ASSERT_OK(ls_curves_make(&c, &h));
-    assert_int_equal(c.smooth.n, STEPS);
-    assert_true(c.smooth.x[100] == 101 && c.smooth.y[100] == 100 && c.smooth.y[300] == 300);
-    assert_true(c.smooth.y[0] == REACH / 2.0 && c.smooth.y[STEPS - 1] == STEPS - 1 - REACH / 2.0);
+    ASSERT_OK(ls_curve_smooth(&smooth, &c, ls_curve_of(&c, "loss")));
+    assert_int_equal(smooth.n, STEPS);
+    assert_true(smooth.x[100] == 101 && smooth.y[100] == 100 && smooth.y[300] == 300);
+    assert_true(smooth.y[0] == REACH / 2.0 && smooth.y[STEPS - 1] == STEPS - 1 - REACH / 2.0);
     ls_curves_release(&c);
 }
 
@@ -342,7 +407,7 @@ int main(void)
         cmocka_unit_test(the_built_in_set_is_said),          cmocka_unit_test(a_run_without_steps_has_a_page),
         cmocka_unit_test(restarts_and_checkpoints_are_told), cmocka_unit_test(a_long_run_has_a_small_page),
         cmocka_unit_test(a_run_is_written_without_memory),   cmocka_unit_test(no_extreme_is_lost),
-        cmocka_unit_test(charts_show_the_history),
+        cmocka_unit_test(charts_show_the_history),           cmocka_unit_test(a_program_has_the_same_page),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

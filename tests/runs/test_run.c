@@ -144,7 +144,7 @@ static void a_loop_reports_and_goes_on(void **state)
     assert_string_equal(config, "width = 4\n");
     char *page = file_of_run("loop", "report.html");
     ASSERT_CONTAINS(page, "state finished");
-    ASSERT_CONTAINS(page, "<h2>eval_loss</h2>");
+    ASSERT_CONTAINS(page, "<h2>Loss</h2>"); /* with that of evaluations, as in every run */
     ASSERT_CONTAINS(page, "<h2>rate</h2>");
     ASSERT_CONTAINS(page, "width = 4");
     ASSERT_CONTAINS(page, "best, latest");
