@@ -17,6 +17,7 @@
 #include "record/step_folder.h"
 #include "run_own.h"
 #include "pages/report.h"
+#include "record/heartbeat.h"
 
 /* ---- opening */
 
@@ -231,8 +232,11 @@ static ls_status end_well(ls_run *r, ls_status how)
 {
     LS_TRY(ls_run_compare(r, how == LS_OK ? "the end of the run" : "the end of a run that was stopped", LS_OK,
                           0));
-    return ls_ranks_agree(
-        r->group, r->place.rank ? LS_OK : save_end(r, how == LS_OK ? LS_RUN_FINISHED : LS_RUN_STOPPED));
+    const ls_run_state state = how == LS_OK ? LS_RUN_FINISHED : LS_RUN_STOPPED;
+    ls_heartbeat last = { .ranks = r->place.ranks, .step = r->step < 0 ? 0 : r->step };
+    snprintf(last.doing, sizeof last.doing, "%s", ls_run_state_name(state));
+    ls_heartbeat_write(r->dir, &last, true);
+    return ls_ranks_agree(r->group, r->place.rank ? LS_OK : save_end(r, state));
 }
 
 /* Only the first error is reported; errors in here are ignored. */

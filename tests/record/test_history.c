@@ -4,10 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/fault.h"
 #include "base/file.h"
 #include "record/curves.h"
+#include "record/run_lock.h"
 #include "support/support.h"
 #include "verbs/metrics_table.h"
 
@@ -113,7 +115,9 @@ static void a_run_is_read_while_it_is_written(void **state)
     static const char ROWS[] = STEP(0, 1, 4) STEP(0, 2, 3);
     char part[sizeof ROWS];
     ls_history h;
+    int lock;
     const size_t first = (size_t)(strchr(ROWS, '\n') - ROWS) + 1;
+    ASSERT_OK(ls_run_lock(&lock, run_of("")));
     for (size_t n = 0; n < sizeof ROWS; n++) {
         snprintf(part, sizeof part, "%.*s", (int)n, ROWS);
         ASSERT_OK(ls_history_read(&h, run_of(part)));
@@ -121,6 +125,11 @@ static void a_run_is_read_while_it_is_written(void **state)
         assert_int_equal(h.n_steps, n < first - 1 ? 0 : n < sizeof ROWS - 2 ? 1 : 2);
         ls_history_release(&h);
     }
+    /* that nobody writes on is damage, as it is when the next attempt has ended the line */
+    close(lock);
+    ASSERT_OK(ls_history_read(&h, run_of(STEP(0, 1, 4) "{\"kind\":\"step\"")));
+    assert_true(h.n_steps == 1 && h.bad_lines == 1);
+    ls_history_release(&h);
     /* nothing that is known */
     ASSERT_OK(ls_history_read(&h, run_of("7\n[]\n{}\n{\"kind\":7}\n{\"kind\":\"other\",\"step\":3}\n\n")));
     assert_int_equal(h.n_steps + h.n_evals + h.n_epochs + h.n_checkpoints + h.n_starts, 0);
