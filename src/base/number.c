@@ -144,3 +144,17 @@ const char *ls_format_f64(char buffer[32], double x)
     layout(buffer, text, 16);
     return buffer;
 }
+
+const char *ls_format_number(char buffer[32], const char *format, double x)
+{
+    ls_snprintf(buffer, 32, format, x); /* formats are the callers' literals */
+    char *e = strpbrk(buffer, "eE");
+    if (e && (e[1] == '-' || e[1] == '+')) {
+        char *digits = e + 2;
+        while (*digits == '0' && digits[1] >= '0' && digits[1] <= '9')
+            digits++;
+        char *to = e + 1 + (e[1] == '-');
+        memmove(to, digits, strlen(digits) + 1);
+    }
+    return buffer;
+}

@@ -55,3 +55,6 @@ const char *ls_format_duration(char buffer[32], double seconds); /* "1 h 02 min"
 /* The shortest decimal text that reads back as the same float or double ("2.3025851"). */
 const char *ls_format_f32(char buffer[32], float x);
 const char *ls_format_f64(char buffer[32], double x);
+/* A number by a format of printf that is a literal, with exponents as these two write them: 6e-7, not 6e-07.
+ */
+const char *ls_format_number(char buffer[32], const char *format, double x);

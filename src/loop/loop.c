@@ -241,9 +241,9 @@ ls_status ls_loop_run(ls_loop *l)
     if (l->ui && l->ui->progress)
         l->ui->progress(l->ui->context, NULL);
     find_median(l);
-    if (s == LS_OK) {
+    if (s == LS_OK)
         end(l);
-        ls_loop_beat(l, "finished", true);
-    }
+    if (s == LS_OK || s == LS_E_STOPPED) /* after a failure it says what the rank did last */
+        ls_loop_beat(l, s == LS_OK ? "finished" : "stopped", true);
     return s;
 }

@@ -1,7 +1,16 @@
 /* memory_bands.c - see memory_bands.h. */
 #include "memory_bands.h"
 
-#include "report_own.h"
+const char *ls_category_color(ls_category c)
+{
+    static const char *const COLORS[LS_CAT_COUNT] = {
+        [LS_CAT_PARAMETERS] = "var(--c-blue)",  [LS_CAT_GRADIENTS] = "var(--c-amber)",
+        [LS_CAT_OPTIMIZER] = "var(--c-red)",    [LS_CAT_GATHERED] = "var(--c-sky)",
+        [LS_CAT_ACTIVATIONS] = "var(--c-teal)", [LS_CAT_WORKSPACE] = "var(--c-violet)",
+        [LS_CAT_DATA] = "var(--c-brown)",       [LS_CAT_STAGING] = "var(--c-moss)"
+    };
+    return COLORS[c];
+}
 
 /* Zeros of a program whose arena is not on the device. */
 static const size_t (*transient_of(ls_arena *a, ls_plan *plan, bool on_device))[LS_CAT_COUNT]

@@ -14,5 +14,7 @@ typedef struct ls_memory_bands {
     ls_step_memory memory;
 } ls_memory_bands;
 
+const char *ls_category_color(ls_category c); /* of CSS */
+
 /* In memory of the arena. LS_E_MEMORY. Local. */
 ls_status ls_memory_bands_make(ls_memory_bands *out, ls_arena *a, const ls_compiled *c);

@@ -10,8 +10,8 @@
 #include "graph/identity.h"
 #include "ops/rules.h"
 #include "plan/describe.h"
+#include "chart.h"
 #include "memory_bands.h"
-#include "report_own.h"
 
 enum { COLUMNS = 808 }; /* a column is one unit of the drawing */
 
@@ -430,7 +430,7 @@ static void contents(page *p, int rank)
     units_table(p);
     largest_table(p);
     lasting_table(p);
-    ls_page_end(&p->out, "report.js");
+    ls_page_end(&p->out, "charts.js");
 }
 
 ls_status ls_memory_page_write(const char *path, const ls_trainer *t, const ls_profile *profile, int rank,

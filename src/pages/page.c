@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/c_locale.h"
 #include "base/check.h"
 
 static const struct {
@@ -114,8 +113,5 @@ const char *ls_html_count(char out[32], int64_t n)
 
 const char *ls_html_number(char out[32], const char *format, double x)
 {
-    if (isnan(x))
-        return "–";
-    ls_snprintf(out, 32, format, x); /* formats are the callers' literals */
-    return out;
+    return isnan(x) ? "–" : ls_format_number(out, format, x);
 }

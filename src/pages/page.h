@@ -5,7 +5,7 @@
  *     ls_page_begin(&out, "memory of rank 0", false);
  *     ls_str_add(&out, "<h1>");  ls_html_add(&out, name);  ls_str_add(&out, "</h1>\n");
  *     ls_page_data(&out, "step", &json);
- *     ls_page_end(&out, "page.js step.js"); */
+ *     ls_page_end(&out, "charts.js step.js"); */
 #pragma once
 #include "base/json.h"
 #include "base/str.h"

@@ -1,5 +1,5 @@
-/* report.h - report.html of a run: one file without external resources. Curves come from metrics.jsonl,
- * everything else from the caller. */
+/* report.h - report.html of a run: one file without external resources. Curves, epochs, checkpoints and
+ * restarts come from the run's files, everything else from the caller. */
 #pragma once
 #include "plan/plan.h"
 #include "record/rundir.h"
@@ -16,7 +16,7 @@ typedef struct ls_report_program { /* one compiled program of the step: micro, u
 } ls_report_program;
 
 typedef struct ls_report {
-    const ls_recipe *recipe;
+    const ls_recipe *recipe;    /* NULL: the run of a user's program; then all else but `state` is 0 */
     ls_run_state state;         /* as the page says; result.json says "finished" after the page is written */
     const char *data_note;      /* "fashion-mnist: 60,000 + 10,000 images, from ..." */
     bool builtin_data;          /* the built-in shapes replaced the data; the page says so at its top */

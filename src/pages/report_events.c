@@ -1,4 +1,4 @@
-/* report_events.c - restarts and checkpoints of a run: marks on its curves, and tables. */
+/* report_events.c - epochs, restarts and checkpoints of a run: marks on its curves, and tables. */
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,8 +7,9 @@
 #include "base/check.h"
 #include "base/file.h"
 #include "base/sys.h"
-#include "report_own.h"
+#include "record/metric_text.h"
 #include "record/step_folder.h"
+#include "report_own.h"
 
 #define REMOVED_MOST 120 /* more marks than this could not be told apart */
 
@@ -37,7 +38,7 @@ static bool points_at(const char *run_dir, const char *link, int64_t step)
     return read && !strcmp(target, ls_step_folder(name, step));
 }
 
-static void report_events_add(ls_marks *m, int64_t step, ls_mark_kind kind, int64_t attempt)
+static void add_mark(ls_marks *m, int64_t step, ls_mark_kind kind, int64_t attempt)
 {
     m->at[m->n++] = (ls_mark){ (double)step, kind, attempt };
     m->counts[kind]++;
@@ -49,18 +50,100 @@ ls_status ls_marks_make(ls_marks *out, const ls_history *h, const char *run_dir)
     *out = m;
     LS_TRY(ls_sys_have(m.at));
     for (int i = 0; i < h->n_starts; i++)
-        report_events_add(&m, h->starts[i].step, LS_MARK_RESTART, h->starts[i].attempt);
+        add_mark(&m, h->starts[i].step, LS_MARK_RESTART, h->starts[i].attempt);
     for (int i = 0; i < h->n_checkpoints; i++)
         if (is_kept(run_dir, h->checkpoints[i].step))
-            report_events_add(&m, h->checkpoints[i].step, LS_MARK_KEPT, 0);
+            add_mark(&m, h->checkpoints[i].step, LS_MARK_KEPT, 0);
         else if (h->n_checkpoints <= REMOVED_MOST)
-            report_events_add(&m, h->checkpoints[i].step, LS_MARK_REMOVED, 0);
+            add_mark(&m, h->checkpoints[i].step, LS_MARK_REMOVED, 0);
     *out = m;
     return LS_OK;
 }
 
-void ls_report_restarts(ls_str *out, const ls_history *h)
+/* ---- tables. Columns of metrics are curves, those that have a number in some row. */
+
+typedef struct columns {
+    int n;
+    const ls_curve **at;
+} columns;
+
+static columns columns_make(ls_run_page *p)
 {
+    const columns c = { .at = LS_ARENA_ARRAY(&p->curves.memory, const ls_curve *, p->curves.n) };
+    ls_str_add(&p->out, c.at ? "" : NULL);
+    return c;
+}
+
+/* Evaluations have the name of their metric alone, unless the run has another one of that name. */
+static void add_titles(ls_str *out, const ls_run_page *p, const columns *c)
+{
+    char title[LS_METRIC_TITLE];
+    for (int i = 0; i < c->n; i++) {
+        const char *name = c->at[i]->name;
+        const bool alone = ls_curve_is_eval(name) && !ls_curve_of(&p->curves, name + 5)->n;
+        ls_str_add(out, "<th>");
+        ls_html_add(out, ls_metric_title(title, name, alone ? "" : "evaluation "));
+        ls_str_add(out, "</th>");
+    }
+}
+
+static void add_metric(ls_str *out, const char *name, double value)
+{
+    char text[32];
+    const char *format = !strcmp(name, "loss") || !strcmp(name, "eval_loss") ? "%.4f" : "%.4g";
+    ls_str_add(out, "<td>");
+    ls_html_add(out, isnan(value) ? "–" : ls_metric_text(text, name, format, value));
+    ls_str_add(out, "</td>");
+}
+
+static void add_cell(ls_str *out, const char *text)
+{
+    ls_str_add(out, "<td>");
+    ls_html_add(out, text);
+    ls_str_add(out, "</td>");
+}
+
+/* Those of evaluations. */
+static columns columns_of_epochs(ls_run_page *p)
+{
+    columns out = columns_make(p);
+    for (int i = 0; i < p->curves.n && out.at; i++) {
+        const ls_curve *c = &p->curves.at[i];
+        if (ls_curve_is_eval(c->name) && (!ls_report_is_common(c->name) || !strcmp(c->name, "eval_loss")))
+            out.at[out.n++] = c;
+    }
+    return out;
+}
+
+void ls_report_epochs(ls_run_page *p)
+{
+    ls_str *out = &p->out;
+    if (!p->history.n_epochs)
+        return;
+    const columns c = columns_of_epochs(p);
+    ls_str_add(out, "<h2>Epochs</h2>\n<div class=\"scroll\"><table><thead><tr><th>epoch</th><th>step</th>"
+                    "<th>training loss</th>");
+    add_titles(out, p, &c);
+    ls_str_add(out, "<th>time</th><th>samples / s</th></tr></thead><tbody>\n");
+    for (int i = 0; i < p->history.n_epochs; i++) {
+        const ls_epoch_row *e = &p->history.epochs[i].row;
+        char text[32];
+        ls_str_printf(out, "<tr><td>%lld</td>", (long long)e->epoch);
+        add_cell(out, ls_html_count(text, e->step));
+        add_metric(out, "loss", e->train_loss);
+        for (int k = 0; k < c.n; k++)
+            add_metric(out, c.at[k]->name, ls_metric_list_find(&e->eval, c.at[k]->name + strlen("eval_")));
+        add_cell(out, ls_format_duration(text, isnan(e->seconds) ? 0 : e->seconds));
+        add_cell(out, e->seconds > 0 ? ls_html_count(text, (int64_t)((double)e->samples / e->seconds)) : "–");
+        ls_str_add(out, "</tr>\n");
+    }
+    ls_str_add(out, "</tbody></table></div>\n");
+}
+
+void ls_report_restarts(ls_run_page *p)
+{
+    const ls_history *h = &p->history;
+    ls_str *out = &p->out;
     if (!h->n_starts)
         return;
     ls_str_add(out, "<h2>Restarts</h2>\n<div class=\"scroll\"><table "
@@ -77,75 +160,59 @@ void ls_report_restarts(ls_str *out, const ls_history *h)
     ls_str_add(out, "</tbody></table></div>\n");
 }
 
-static const ls_eval_row *eval_at(const ls_history *h, int64_t step)
+/* Those that a checkpoint has a number for, as the list in result.json. The learning rate and the time of one
+ * step say nothing about it. */
+static columns columns_of_checkpoints(ls_run_page *p)
 {
-    for (int i = h->n_evals - 1; i >= 0 && h->evals[i].row.step >= step; i--)
-        if (h->evals[i].row.step == step)
-            return &h->evals[i].row;
-    return NULL;
-}
-
-void ls_report_metric_names(ls_str *out, const ls_metric_list *names)
-{
-    for (int k = 0; k < names->n; k++) {
-        ls_str_add(out, "<th>");
-        ls_html_add(out, names->at[k].name);
-        ls_str_add(out, "</th>");
+    columns out = columns_make(p);
+    for (int i = 0; i < p->curves.n && out.at; i++) {
+        const ls_curve *c = &p->curves.at[i];
+        bool known = false;
+        for (int k = 0; k < p->marks.n && !known; k++)
+            known = p->marks.at[k].kind == LS_MARK_KEPT && !isnan(ls_curve_at(c, (int64_t)p->marks.at[k].x));
+        if (known && strcmp(c->name, "lr") && strcmp(c->name, "seconds"))
+            out.at[out.n++] = c;
     }
+    return out;
 }
 
-void ls_report_metric_cells(ls_str *out, const ls_metric_list *names, const ls_metric_list *values)
+static void add_checkpoint(ls_str *out, const ls_past_checkpoint *c, const char *run_dir,
+                           const columns *metrics)
 {
-    for (int k = 0; k < names->n; k++) {
-        const double x = ls_metric_list_find(values, names->at[k].name);
-        char text[32];
-        ls_html_cell(out, strcmp(names->at[k].name, "accuracy") ? ls_html_number(text, "%.4g", x)
-                                                                : ls_html_number(text, "%.2f%%", 100 * x));
-    }
-}
-
-static void checkpoint(ls_str *out, const ls_history *h, const ls_past_checkpoint *c, const char *run_dir,
-                       const ls_metric_list *names)
-{
-    static const ls_metric_list NONE = { .n = 0 };
-    const ls_eval_row *row = eval_at(h, c->step);
-    const ls_metric_list *e = row ? &row->eval : &NONE;
     const bool best = points_at(run_dir, "best", c->step), latest = points_at(run_dir, "latest", c->step);
-    char b[32];
+    char text[32];
     ls_str_add(out, "<tr>");
-    ls_html_cell(out, ls_html_count(b, c->step));
-    ls_html_cell(out, ls_html_count(b, c->epoch));
-    ls_html_cell(out, ls_html_number(b, "%.4f", ls_metric_list_find(e, "loss")));
-    ls_report_metric_cells(out, names, e);
-    ls_html_cell(out, ls_format_bytes(b, (uint64_t)c->bytes));
-    ls_html_cell(out, best && latest ? "best, latest" : best ? "best" : latest ? "latest" : "");
+    add_cell(out, ls_html_count(text, c->step));
+    add_cell(out, ls_html_count(text, c->epoch));
+    for (int k = 0; k < metrics->n; k++)
+        add_metric(out, metrics->at[k]->name, ls_curve_at(metrics->at[k], c->step));
+    add_cell(out, ls_format_bytes(text, (uint64_t)c->bytes));
+    add_cell(out, best && latest ? "best, latest" : best ? "best" : latest ? "latest" : "");
     ls_str_add(out, "</tr>\n");
 }
 
-void ls_report_checkpoints(ls_str *out, const ls_history *h, const char *run_dir)
+void ls_report_checkpoints(ls_run_page *p)
 {
-    int kept = 0;
-    for (int i = 0; i < h->n_checkpoints; i++)
-        kept += is_kept(run_dir, h->checkpoints[i].step);
+    const ls_history *h = &p->history;
+    const char *run_dir = p->run->path;
+    const int kept = p->marks.counts[LS_MARK_KEPT];
+    ls_str *out = &p->out;
     if (!h->n_checkpoints)
         return;
-    ls_metric_list names = ls_history_metrics(h);
-    ls_str_add(out, names.no_memory ? NULL : "");
+    const columns c = columns_of_checkpoints(p);
     ls_str_add(out, "<h2>Checkpoints</h2>\n");
     if (kept) {
-        ls_str_add(out, "<div class=\"scroll\"><table "
-                        "class=\"plan\"><thead><tr><th>step</th><th>epoch</th><th>evaluation loss</th>");
-        ls_report_metric_names(out, &names);
+        ls_str_add(out, "<div class=\"scroll\"><table class=\"plan\"><thead><tr><th>step</th><th>epoch</th>");
+        add_titles(out, p, &c);
         ls_str_add(out, "<th>size</th><th></th></tr></thead><tbody>\n");
     }
     for (int i = 0; i < h->n_checkpoints; i++)
         if (is_kept(run_dir, h->checkpoints[i].step))
-            checkpoint(out, h, &h->checkpoints[i], run_dir, &names);
+            add_checkpoint(out, &h->checkpoints[i], run_dir, &c);
     if (kept)
         ls_str_add(out, "</tbody></table></div>\n");
     if (h->n_checkpoints > kept)
         ls_str_printf(
             out, "<p class=\"note\">%d other%s removed when newer ones were there (checkpoint.keep).</p>\n",
             h->n_checkpoints - kept, h->n_checkpoints - kept == 1 ? " was" : "s were");
-    ls_metric_list_release(&names);
 }

@@ -13,7 +13,8 @@
 #include "base/oserror.h"
 #include "base/sys.h"
 #include "page.h"
-#include "report_own.h"
+#include "record/curves.h"
+#include "record/metric_text.h"
 #include "record/run_list.h"
 
 enum {
@@ -27,10 +28,10 @@ enum {
 
 /* A curve as points [x, y], or, of a long one, [x, mean, min, max] of neighbouring points. Numbers that are
  * not finite are left out. */
-static void add_curve(ls_json *j, const char *name, const ls_curve *c, int most)
+static void add_curve(ls_json *j, const ls_curve *c, int most)
 {
     const int points = c->n < most ? c->n : most;
-    ls_json_array(j, name);
+    ls_json_array(j, c->name);
     for (int k = 0; k < points; k++) {
         const int begin = (int)((int64_t)c->n * k / points), end = (int)((int64_t)c->n * (k + 1) / points);
         double sum = 0, low = INFINITY, high = -INFINITY;
@@ -56,69 +57,21 @@ static void add_curve(ls_json *j, const char *name, const ls_curve *c, int most)
     ls_json_close_array(j);
 }
 
-static ls_status step_curves(ls_json *j, const ls_history *h, int most)
-{
-    ls_curves c;
-    ls_status s = ls_curves_make(&c, h);
-    if (s == LS_OK && c.loss.n) {
-        add_curve(j, "loss", &c.loss, most);
-        add_curve(j, "lr", &c.lr, most);
-        add_curve(j, "seconds of a step", &c.seconds, most);
-    }
-    if (s == LS_OK && c.eval_loss.n)
-        add_curve(j, "eval_loss", &c.eval_loss, most);
-    for (int k = 0; s == LS_OK && k < c.metrics.n && c.eval[k].n; k++) {
-        char name[LS_METRIC_NAME + 8];
-        snprintf(name, sizeof name, "eval_%s", c.metrics.at[k].name);
-        add_curve(j, name, &c.eval[k], most);
-    }
-    ls_curves_release(&c);
-    return s;
-}
-
-static bool is_new(const ls_history *h, int report, const char *name)
-{
-    for (int i = 0; i < report; i++)
-        for (int k = 0; k < h->reports[i].metrics.n; k++)
-            if (!strcmp(h->reports[i].metrics.at[k].name, name))
-                return false;
-    return true;
-}
-
-/* The metrics that a user's program reported. */
-static ls_status report_curves(ls_json *j, const ls_history *h, int most)
-{
-    ls_curve c = { 0, ls_sys_malloc(sizeof *c.x * (size_t)(h->n_reports + 1)),
-                   ls_sys_malloc(sizeof *c.y * (size_t)(h->n_reports + 1)) };
-    const ls_status s = ls_sys_have(c.x && c.y ? c.x : NULL);
-    for (int i = 0; s == LS_OK && i < h->n_reports; i++)
-        for (int k = 0; k < h->reports[i].metrics.n; k++) {
-            const char *name = h->reports[i].metrics.at[k].name;
-            if (!is_new(h, i, name))
-                continue;
-            c.n = 0;
-            for (int r = i; r < h->n_reports; r++) {
-                c.x[c.n] = (double)h->reports[r].step;
-                c.y[c.n++] = ls_metric_list_find(&h->reports[r].metrics, name);
-            }
-            add_curve(j, name, &c, most);
-        }
-    free(c.x);
-    free(c.y);
-    return s;
-}
-
 static ls_status add_curves(ls_json *j, const ls_run_entry *e, int most)
 {
     ls_history h = { 0 };
+    ls_curves all = { .n = 0 };
     ls_status s = LS_OK;
     ls_json_object(j, "curves");
     if (ls_file_in(e->dir, "metrics.jsonl")) {
         s = ls_history_read(&h, e->dir);
         if (s == LS_OK)
-            s = h.n_reports ? report_curves(j, &h, most) : step_curves(j, &h, most);
-        ls_history_release(&h);
+            s = ls_curves_make(&all, &h);
     }
+    for (int k = 0; k < all.n && s == LS_OK; k++)
+        add_curve(j, &all.at[k], most);
+    ls_curves_release(&all);
+    ls_history_release(&h);
     ls_json_close_object(j);
     return s;
 }
@@ -209,11 +162,8 @@ static void add_cell(ls_str *out, double value, const char *text)
 
 static void add_metric(ls_str *out, const char *name, double value)
 {
-    char text[48] = "";
-    const bool percent = strstr(name, "accuracy");
-    if (!isnan(value))
-        ls_snprintf(text, sizeof text, percent ? "%.2f%%" : "%.5g", percent ? 100 * value : value);
-    add_cell(out, value, text);
+    char text[32];
+    add_cell(out, value, ls_metric_text(text, name, "%.5g", value));
 }
 
 static void add_heading(ls_str *out, const char *name)
@@ -223,34 +173,23 @@ static void add_heading(ls_str *out, const char *name)
     ls_str_add(out, "</button></th>");
 }
 
-/* Which metrics the runs have: those of evaluations as eval_NAME, those of reports. */
+/* Which metrics the runs have beside `loss`. */
 static void find_metrics(ls_metric_list *out, const ls_run_list *l)
 {
     *out = (ls_metric_list){ .n = 0 };
     for (int r = 0; r < l->n; r++) {
-        const ls_run_info *i = &l->at[r].info;
-        char name[2 * LS_METRIC_NAME];
-        for (int k = 0; !l->at[r].broken && !i->reported.n && k < i->eval.n; k++) {
-            snprintf(name, sizeof name, "eval_%s", i->eval.at[k].name);
-            ls_metric_list_set(out, name, NAN);
-        }
-        for (int k = 0; !l->at[r].broken && k < i->reported.n; k++)
-            if (strcmp(i->reported.at[k].name, "loss"))
-                ls_metric_list_set(out, i->reported.at[k].name, NAN);
+        const ls_metric_list metrics = l->at[r].info.named;
+        for (int k = 0; !l->at[r].broken && k < metrics.n; k++)
+            if (strcmp(metrics.at[k].name, "loss"))
+                ls_metric_list_set(out, metrics.at[k].name, NAN);
     }
-}
-
-static double metric_of(const ls_run_info *i, const char *name)
-{
-    if (i->reported.n)
-        return ls_metric_list_find(&i->reported, name);
-    return strncmp(name, "eval_", 5) ? NAN : ls_metric_list_find(&i->eval, name + 5);
 }
 
 static void add_row(ls_str *out, const ls_run_entry *e, int number, const ls_metric_list *metrics,
                     const char *way, bool ticked)
 {
     const ls_run_info *i = &e->info;
+    const ls_metric_list values = i->named;
     const char *state = e->broken ? "broken" : ls_run_state_name(i->state);
     char ago[48], duration[32], count[32];
     ls_str_printf(out, "<tr data-run=\"%d\"><td><label><input type=\"checkbox\"%s/> ", number,
@@ -275,7 +214,7 @@ static void add_row(ls_str *out, const ls_run_entry *e, int number, const ls_met
     add_cell(out, (double)i->metrics.epoch, ls_html_count(count, i->metrics.epoch));
     add_metric(out, "loss", i->metrics.loss);
     for (int k = 0; k < metrics->n; k++)
-        add_metric(out, metrics->at[k].name, metric_of(i, metrics->at[k].name));
+        add_metric(out, metrics->at[k].name, ls_metric_list_find(&values, metrics->at[k].name));
     add_cell(out, i->restarts, ls_html_count(count, i->restarts));
     snprintf(ago, sizeof ago, i->seconds_ago < 1 ? "just now" : "%s ago",
              ls_format_duration(duration, i->seconds_ago));

@@ -3,101 +3,144 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "base/check.h"
 #include "base/sys.h"
 
-static ls_curve curve_room(int n)
+/* Makes room for one more point. */
+static bool curve_grow(ls_arena *a, ls_curve *c)
 {
-    ls_curve c = { 0, ls_sys_malloc(sizeof *c.x * (size_t)(n + 1)),
-                   ls_sys_malloc(sizeof *c.y * (size_t)(n + 1)) };
-    return c;
+    if (c->n < c->room)
+        return true;
+    const int room = c->room ? 2 * c->room : 64;
+    double *x = LS_ARENA_ARRAY(a, double, room), *y = LS_ARENA_ARRAY(a, double, room);
+    if (!x || !y)
+        return false;
+    if (c->n) {
+        memcpy(x, c->x, sizeof *x * (size_t)c->n);
+        memcpy(y, c->y, sizeof *y * (size_t)c->n);
+    }
+    c->x = x;
+    c->y = y;
+    c->room = room;
+    return true;
 }
 
-static void add_point(ls_curve *c, double x, double y)
+static void add_point(ls_arena *a, ls_curve *c, double x, double y)
 {
+    if (!curve_grow(a, c))
+        return;
     c->x[c->n] = x;
-    c->y[c->n++] = y;
+    c->y[c->n++] = isfinite(y) ? y : NAN;
 }
 
-/* The mean over a window of steps, a thirtieth of the run wide, around each step. A centred window does not
- * lag behind a falling loss. */
-static void smooth(ls_curves *c)
+/* The curve of this name, which may be new; NULL: no memory. Rows name their numbers in nearly the same
+ * order, so the search begins at `guess`. */
+static ls_curve *curve_named(ls_curves *all, int guess, const char *name)
 {
-    int n = c->loss.n, reach = n / 60 + 1, begin = 0, end = 0, count = 0;
-    double sum = 0;
-    for (int i = 0; i < n; i++) {
-        for (; end < n && end <= i + reach; end++)
-            if (!isnan(c->loss.y[end])) {
-                sum += c->loss.y[end];
-                count++;
-            }
-        for (; begin < i - reach; begin++)
-            if (!isnan(c->loss.y[begin])) {
-                sum -= c->loss.y[begin];
-                count--;
-            }
-        add_point(&c->smooth, c->loss.x[i], count ? sum / count : NAN);
+    for (int i = 0; i < all->n; i++) {
+        ls_curve *c = &all->at[(guess + i) % all->n];
+        if (!strcmp(c->name, name))
+            return c;
     }
+    ls_curve *more = ls_sys_grow(all->at, all->n, &all->cap, sizeof *more);
+    all->memory.no_memory = all->memory.no_memory || !more;
+    if (!more)
+        return NULL;
+    all->at = more;
+    more[all->n] = (ls_curve){ .name = ls_arena_strdup(&all->memory, name) };
+    return &more[all->n++];
 }
 
-#define ALL(c)                                                             \
-    {                                                                      \
-        &(c)->loss, &(c)->smooth, &(c)->lr, &(c)->seconds, &(c)->eval_loss \
+/* A row calls it for each of its numbers, with one `next`, at first 0. */
+static void add_number(ls_curves *all, int *next, const char *name, int64_t step, double y)
+{
+    ls_curve *c = all->memory.no_memory ? NULL : curve_named(all, *next, name);
+    if (!c)
+        return;
+    add_point(&all->memory, c, (double)step, y);
+    *next = (int)(c - all->at) + 1;
+}
+
+static void add_evaluation(ls_curves *all, const ls_eval_row *r)
+{
+    char name[LS_METRIC_NAME + 8];
+    int next = 0;
+    for (int k = 0; k < r->eval.n; k++) {
+        snprintf(name, sizeof name, "eval_%s", r->eval.at[k].name);
+        add_number(all, &next, name, r->step, r->eval.at[k].value);
     }
+}
 
 ls_status ls_curves_make(ls_curves *out, const ls_history *h)
 {
-    *out = (ls_curves){ .loss = curve_room(h->n_steps),
-                        .smooth = curve_room(h->n_steps),
-                        .lr = curve_room(h->n_steps),
-                        .seconds = curve_room(h->n_steps),
-                        .eval_loss = curve_room(h->n_evals),
-                        .metrics = ls_history_metrics(h) };
-    const ls_curve *const all[] = ALL(out);
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
-        LS_TRY(ls_sys_have(all[i]->x && all[i]->y ? all[i]->x : NULL));
-    LS_TRY(ls_metric_list_status(&out->metrics));
-    out->eval = ls_sys_calloc((size_t)out->metrics.n + 1, sizeof *out->eval);
-    LS_TRY(ls_sys_have(out->eval));
-    for (int k = 0; k < out->metrics.n; k++) {
-        out->eval[k] = curve_room(h->n_evals);
-        LS_TRY(ls_sys_have(out->eval[k].x && out->eval[k].y ? out->eval[k].x : NULL));
-    }
+    int next;
+    *out = (ls_curves){ .n = 0 };
     for (int i = 0; i < h->n_steps; i++) {
         const ls_step_row *r = &h->steps[i].row;
-        const double step = (double)r->step;
-        add_point(&out->loss, step, (double)r->loss);
-        add_point(&out->lr, step, r->lr);
-        add_point(&out->seconds, step, r->seconds);
-        out->samples += r->samples;
-        out->step_seconds += isnan(r->seconds) ? 0 : r->seconds;
+        next = 0;
+        add_number(out, &next, "loss", r->step, (double)r->loss);
+        add_number(out, &next, "lr", r->step, r->lr);
+        add_number(out, &next, "seconds", r->step, r->seconds);
     }
-    for (int i = 0; i < h->n_evals; i++) {
-        const ls_eval_row *r = &h->evals[i].row;
-        const double step = (double)r->step;
-        add_point(&out->eval_loss, step, ls_metric_list_find(&r->eval, "loss"));
-        for (int k = 0; k < out->metrics.n; k++)
-            add_point(&out->eval[k], step, ls_metric_list_find(&r->eval, out->metrics.at[k].name));
+    for (int i = 0; i < h->n_evals; i++)
+        add_evaluation(out, &h->evals[i].row);
+    for (int i = 0; i < h->n_reports; i++) {
+        const ls_past_report *r = &h->reports[i];
+        next = 0;
+        for (int k = 0; k < r->metrics.n; k++)
+            add_number(out, &next, r->metrics.at[k].name, r->step, r->metrics.at[k].value);
     }
-    smooth(out);
-    return LS_OK;
+    return ls_arena_status(&out->memory);
 }
 
 void ls_curves_release(ls_curves *c)
 {
-    ls_curve *const all[] = ALL(c);
-    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
-        free(all[i]->x);
-        free(all[i]->y);
+    free(c->at);
+    ls_arena_release(&c->memory);
+    *c = (ls_curves){ .n = 0 };
+}
+
+const ls_curve *ls_curve_of(const ls_curves *all, const char *name)
+{
+    static const ls_curve NONE = { .name = "" };
+    for (int i = 0; i < all->n; i++)
+        if (!strcmp(all->at[i].name, name))
+            return &all->at[i];
+    return &NONE;
+}
+
+double ls_curve_at(const ls_curve *c, int64_t step)
+{
+    for (int i = c->n - 1; i >= 0 && c->x[i] >= (double)step; i--)
+        if (c->x[i] == (double)step)
+            return c->y[i];
+    return NAN;
+}
+
+double ls_curve_last(const ls_curve *c) { return c->n ? c->y[c->n - 1] : NAN; }
+
+bool ls_curve_is_eval(const char *name) { return !strncmp(name, "eval_", 5); }
+
+ls_status ls_curve_smooth(ls_curve *out, ls_curves *all, const ls_curve *c)
+{
+    int n = c->n, reach = n / 60 + 1, begin = 0, end = 0, count = 0;
+    double sum = 0;
+    *out = (ls_curve){ .name = c->name };
+    for (int i = 0; i < n; i++) {
+        for (; end < n && end <= i + reach; end++)
+            if (!isnan(c->y[end])) {
+                sum += c->y[end];
+                count++;
+            }
+        for (; begin < i - reach; begin++)
+            if (!isnan(c->y[begin])) {
+                sum -= c->y[begin];
+                count--;
+            }
+        add_point(&all->memory, out, c->x[i], count ? sum / count : NAN);
     }
-    for (int k = 0; c->eval && k < c->metrics.n; k++) {
-        free(c->eval[k].x);
-        free(c->eval[k].y);
-    }
-    free(c->eval);
-    ls_metric_list_release(&c->metrics);
-    *c = (ls_curves){ 0 };
+    return ls_arena_status(&all->memory);
 }
 
 static int curve_compare(const void *a, const void *b)

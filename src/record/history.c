@@ -13,6 +13,7 @@
 #include "base/oserror.h"
 #include "base/str.h"
 #include "base/sys.h"
+#include "run_owner.h"
 
 /* Room for one more; false: there is none, and the history says so. */
 static bool history_grow(ls_history *h, void *array, int n, int *cap, size_t size)
@@ -245,7 +246,9 @@ static ls_status read_from(char **text, size_t *size, const char *path, int64_t 
     return s;
 }
 
-static ls_status follow(ls_history *h, const char *path, bool last_line)
+/* A last line without an end is left for later, or read as far as it has come: then `ended` says that nobody
+ * writes on. */
+static ls_status follow(ls_history *h, const char *path, bool last_line, bool ended)
 {
     char *text;
     size_t size;
@@ -262,7 +265,7 @@ static ls_status follow(ls_history *h, const char *path, bool last_line)
         if (row)
             add_row(h, row);
         else
-            h->bad_lines += n > 0 && newline; /* the last line may not be complete yet */
+            h->bad_lines += n > 0 && (newline || ended);
         json_decref(row);
         p += n + 1;
         h->read += (int64_t)n + 1;
@@ -278,7 +281,7 @@ done:
 ls_status ls_history_follow(ls_history *h, const char *run_dir)
 {
     char *path = ls_path_join(run_dir, "metrics.jsonl");
-    const ls_status s = follow(h, path, false);
+    const ls_status s = follow(h, path, false, false);
     free(path);
     return s;
 }
@@ -287,7 +290,7 @@ ls_status ls_history_read(ls_history *out, const char *run_dir)
 {
     char *path = ls_path_join(run_dir, "metrics.jsonl");
     *out = (ls_history){ 0 };
-    const ls_status s = follow(out, path, true);
+    const ls_status s = follow(out, path, true, !ls_run_is_held(run_dir));
     free(path);
     return s;
 }

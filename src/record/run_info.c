@@ -20,6 +20,20 @@ static int64_t integer(const json_t *object, const char *key)
     return json_integer_value(json_object_get(object, key));
 }
 
+static void name_metrics(ls_run_info *i)
+{
+    char name[LS_METRIC_NAME + 8];
+    if (i->reported.n) {
+        i->named = ls_metric_list_copy(&i->reported);
+        return;
+    }
+    ls_metric_list_set(&i->named, "loss", i->metrics.loss);
+    for (int k = 0; k < i->eval.n; k++) {
+        snprintf(name, sizeof name, "eval_%s", i->eval.at[k].name);
+        ls_metric_list_set(&i->named, name, i->eval.at[k].value);
+    }
+}
+
 static ls_status read_info(ls_run_info *out, const json_t *tree, const char *path)
 {
     const char *state = json_string_value(json_object_get(tree, "state"));
@@ -59,7 +73,9 @@ static ls_status read_info(ls_run_info *out, const json_t *tree, const char *pat
     const char *last = json_string_value(
         json_object_get(json_array_get(list, json_array_size(list) - 1), "path"));
     snprintf(out->checkpoint, sizeof out->checkpoint, "%s", last ? last : "");
+    name_metrics(out);
     LS_TRY(ls_metric_list_status(&out->eval));
+    LS_TRY(ls_metric_list_status(&out->named));
     return ls_metric_list_status(&out->reported);
 }
 
@@ -81,6 +97,7 @@ void ls_run_info_release(ls_run_info *info)
 {
     ls_metric_list_release(&info->eval);
     ls_metric_list_release(&info->reported);
+    ls_metric_list_release(&info->named);
 }
 
 /* Between two attempts there is a moment in which the parent has released the lock and the ranks do not have

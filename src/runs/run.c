@@ -17,7 +17,8 @@
 #include "record/rundir.h"
 #include "record/step_folder.h"
 #include "run_own.h"
-#include "pages/run_page.h"
+#include "pages/report.h"
+#include "record/heartbeat.h"
 
 /* ---- opening */
 
@@ -235,7 +236,7 @@ static ls_status save_end(ls_run *r, ls_run_state state)
 {
     if (state == LS_RUN_STOPPED)
         LS_TRY(ls_rundir_save_result(r->dir, LS_RUN_STOPPING, NULL));
-    LS_TRY(ls_run_page_write(r->dir, state));
+    LS_TRY(ls_report_write(r->dir, &(ls_report){ .state = state }));
     return ls_rundir_save_result(r->dir, state, NULL);
 }
 
@@ -243,8 +244,11 @@ static ls_status end_well(ls_run *r, ls_status how)
 {
     LS_TRY(ls_run_compare(r, how == LS_OK ? "the end of the run" : "the end of a run that was stopped", LS_OK,
                           0));
-    return ls_ranks_agree(
-        r->group, r->place.rank ? LS_OK : save_end(r, how == LS_OK ? LS_RUN_FINISHED : LS_RUN_STOPPED));
+    const ls_run_state state = how == LS_OK ? LS_RUN_FINISHED : LS_RUN_STOPPED;
+    ls_heartbeat last = { .ranks = r->place.ranks, .step = r->step < 0 ? 0 : r->step };
+    snprintf(last.doing, sizeof last.doing, "%s", ls_run_state_name(state));
+    ls_heartbeat_write(r->dir, &last, true);
+    return ls_ranks_agree(r->group, r->place.rank ? LS_OK : save_end(r, state));
 }
 
 /* Only the first error is reported; errors in here are ignored. */
@@ -256,7 +260,7 @@ static void end_badly(ls_run *r, ls_status s, const char *message)
     if (r->place.rank)
         return;
     ls_rundir_save_result(r->dir, LS_RUN_FAILED, message);
-    ls_run_page_write(r->dir, LS_RUN_FAILED);
+    ls_report_write(r->dir, &(ls_report){ .state = LS_RUN_FAILED });
 }
 
 ls_status ls_run_finish(ls_run **run, ls_status how, ls_result **result)

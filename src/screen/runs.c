@@ -3,9 +3,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/c_locale.h"
+#include "base/arena.h"
 #include "base/shown.h"
 #include "base/sys.h"
+#include "record/metric_text.h"
 #include "record/run_list.h"
 #include "record/rundir.h"
 #include "runs.h"
@@ -13,41 +14,22 @@
 
 typedef char cell[48];
 
-/* The metrics of a run beside loss: of its last evaluation, and of its last report. */
-typedef struct columns {
-    ls_metric_list evals, reported; /* names; values are not used */
-} columns;
-
-static void find_columns(columns *out, const ls_run_list *l)
+/* The metrics that have a column: those of all runs but loss and eval_loss, which have their own. */
+static void find_columns(ls_metric_list *out, const ls_run_list *l)
 {
-    *out = (columns){ .evals.n = 0 };
+    *out = (ls_metric_list){ .n = 0 };
     for (int r = 0; r < l->n; r++) {
-        const ls_run_info *i = &l->at[r].info;
-        for (int k = 0; !l->at[r].broken && k < i->eval.n && !i->reported.n; k++)
-            if (strcmp(i->eval.at[k].name, "loss"))
-                ls_metric_list_set(&out->evals, i->eval.at[k].name, NAN);
-        for (int k = 0; !l->at[r].broken && k < i->reported.n; k++)
-            if (strcmp(i->reported.at[k].name, "loss") && strcmp(i->reported.at[k].name, "eval_loss"))
-                ls_metric_list_set(&out->reported, i->reported.at[k].name, NAN);
+        const ls_metric_list *metrics = &l->at[r].info.named;
+        for (int k = 0; !l->at[r].broken && k < metrics->n; k++)
+            if (strcmp(metrics->at[k].name, "loss") && strcmp(metrics->at[k].name, "eval_loss"))
+                ls_metric_list_set(out, metrics->at[k].name, NAN);
     }
-}
-
-static const char *runs_number(cell out, const char *name, double x)
-{
-    const bool percent = strstr(name, "accuracy") != NULL;
-    *out = 0;
-    if (!isnan(x))
-        ls_snprintf(out, sizeof(cell),
-                    percent                 ? "%.2f%%"
-                    : !strcmp(name, "loss") ? "%.4f"
-                                            : "%.4g",
-                    percent ? 100 * x : x);
-    return out;
 }
 
 enum { FIXED = 9 }; /* columns */
 
-static void add_row(ls_table *t, const columns *c, const ls_run_info *i, cell *text, const char **cells)
+static void add_row(ls_table *t, const ls_metric_list *columns, const ls_run_info *i, cell *text,
+                    const char **cells)
 {
     char duration[32];
     const char *slash = strrchr(i->checkpoint, '/');
@@ -56,14 +38,11 @@ static void add_row(ls_table *t, const columns *c, const ls_run_info *i, cell *t
     cells[n++] = ls_run_state_name(i->state);
     snprintf(text[n], sizeof(cell), "%lld", (long long)i->metrics.step), cells[n] = text[n], n++;
     snprintf(text[n], sizeof(cell), "%lld", (long long)i->metrics.epoch), cells[n] = text[n], n++;
-    cells[n] = runs_number(text[n], "loss", i->metrics.loss), n++;
-    cells[n] = runs_number(text[n], "loss", ls_metric_list_find(&i->eval, "loss")), n++;
-    for (int k = 0; k < c->evals.n; k++, n++)
-        cells[n] = runs_number(text[n], c->evals.at[k].name,
-                               i->reported.n ? NAN : ls_metric_list_find(&i->eval, c->evals.at[k].name));
-    for (int k = 0; k < c->reported.n; k++, n++)
-        cells[n] = runs_number(text[n], c->reported.at[k].name,
-                               ls_metric_list_find(&i->reported, c->reported.at[k].name));
+    cells[n] = ls_metric_text(text[n], "loss", "%.4f", i->metrics.loss), n++;
+    cells[n] = ls_metric_text(text[n], "loss", "%.4f", ls_metric_list_find(&i->eval, "loss")), n++;
+    for (int k = 0; k < columns->n; k++, n++)
+        cells[n] = ls_metric_text(text[n], columns->at[k].name, "%.4g",
+                                  ls_metric_list_find(&i->named, columns->at[k].name));
     snprintf(text[n], sizeof(cell), i->restarts ? "%d" : "", i->restarts), cells[n] = text[n], n++;
     cells[n++] = slash ? slash + 1 : i->checkpoint;
     snprintf(text[n], sizeof(cell), i->seconds_ago < 1 ? "just now" : "%s ago",
@@ -81,28 +60,36 @@ static void add_broken(ls_table *t, const ls_run_entry *e, const char **cells)
     ls_table_row(t, cells, e->broken);
 }
 
-static ls_status print_columns(FILE *out, const ls_run_list *l, const columns *c, int width)
+/* Evaluations have the name of their metric alone, unless there is another one of that name. */
+static const char *title_of(char out[LS_METRIC_TITLE], const ls_metric_list *metrics, const char *name)
+{
+    ls_metric_title(out, name, "");
+    for (int k = 0; k < metrics->n; k++)
+        if (strcmp(metrics->at[k].name, name) && !strcmp(metrics->at[k].name, out))
+            return ls_metric_title(out, name, "eval ");
+    return out;
+}
+
+static ls_status print_columns(FILE *out, const ls_run_list *l, const ls_metric_list *metrics, int width)
 {
     static const ls_column FIRST[] = {
         { "run", true, 0 },    { "state", true, 0 }, { "step", false, 0 },
         { "epoch", false, 4 }, { "loss", false, 2 }, { "eval loss", false, 1 }
     };
-    const int most = FIXED + c->evals.n + c->reported.n;
-    ls_column *titles = ls_sys_malloc(sizeof *titles * (size_t)most);
-    const char **cells = ls_sys_malloc(sizeof *cells * (size_t)most);
-    cell *text = ls_sys_malloc(sizeof *text * (size_t)most);
-    if (!titles || !cells || !text) {
-        free(titles);
-        free(cells);
-        free(text);
-        return ls_fail(LS_E_MEMORY, "no memory for a table of %d columns", most);
-    }
+    const int most = FIXED + metrics->n;
+    ls_arena a;
+    ls_arena_init(&a);
+    ls_column *titles = LS_ARENA_ARRAY(&a, ls_column, most);
+    const char **cells = LS_ARENA_ARRAY(&a, const char *, most);
+    cell *text = LS_ARENA_ARRAY(&a, cell, most);
+    char(*names)[LS_METRIC_TITLE] = ls_arena_alloc(&a, sizeof *names * (size_t)most);
+    ls_status s = ls_arena_status(&a);
+    if (s != LS_OK)
+        goto end;
     int n = sizeof FIRST / sizeof FIRST[0];
     memcpy(titles, FIRST, sizeof FIRST);
-    for (int k = 0; k < c->evals.n; k++)
-        titles[n++] = (ls_column){ c->evals.at[k].name, false, k ? 7 + k : 0 };
-    for (int k = 0; k < c->reported.n; k++)
-        titles[n++] = (ls_column){ c->reported.at[k].name, false, k ? 7 + k : 0 };
+    for (int k = 0; k < metrics->n; k++)
+        titles[n++] = (ls_column){ title_of(names[k], metrics, metrics->at[k].name), false, k ? 7 + k : 0 };
     titles[n++] = (ls_column){ "restarts", false, 5 };
     titles[n++] = (ls_column){ "checkpoint", true, 6 };
     titles[n++] = (ls_column){ "updated", false, 3 };
@@ -111,26 +98,22 @@ static ls_status print_columns(FILE *out, const ls_run_list *l, const columns *c
         if (l->at[r].broken)
             add_broken(&t, &l->at[r], cells);
         else
-            add_row(&t, c, &l->at[r].info, text, cells);
-    const ls_status s = ls_table_print(out, &t, width);
+            add_row(&t, metrics, &l->at[r].info, text, cells);
+    s = ls_table_print(out, &t, width);
     ls_table_release(&t);
-    free(titles);
-    free(cells);
-    free(text);
+end:
+    ls_arena_release(&a);
     return s;
 }
 
 static ls_status print_table(FILE *out, const ls_run_list *l, int width)
 {
-    columns c;
-    find_columns(&c, l);
-    ls_status s = ls_metric_list_status(&c.evals);
+    ls_metric_list metrics;
+    find_columns(&metrics, l);
+    ls_status s = ls_metric_list_status(&metrics);
     if (s == LS_OK)
-        s = ls_metric_list_status(&c.reported);
-    if (s == LS_OK)
-        s = print_columns(out, l, &c, width);
-    ls_metric_list_release(&c.evals);
-    ls_metric_list_release(&c.reported);
+        s = print_columns(out, l, &metrics, width);
+    ls_metric_list_release(&metrics);
     return s;
 }
 

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/c_locale.h"
 #include "base/sys.h"
+#include "record/metric_text.h"
 #include "text_chart.h"
 #include "watch_frame.h"
 
@@ -20,6 +20,7 @@ typedef struct frame {
     const ls_watch *w;
     const ls_watch_look *look;
     int row;
+    ls_curves curves;
 } frame;
 
 /* ---- head and numbers */
@@ -116,119 +117,102 @@ static void progress(frame *f)
 }
 
 /* "NAME VALUE", in a new row if this one is full. */
-static void watch_draw_number(frame *f, int *at, const char *name, double value)
+static void watch_draw_number(frame *f, int *at, const char *title, const char *name, double value)
 {
-    char text[LS_METRIC_NAME + 40];
-    const bool percent = strstr(name, "accuracy") != NULL;
-    if (isnan(value))
+    char number[32];
+    const char *shown = ls_metric_text(number, name, "%.5g", value);
+    const int n = (int)strlen(title) + 1 + (int)strlen(shown);
+    if (!*shown)
         return;
-    const int n = ls_snprintf(text, sizeof text, percent ? "%s %.2f%%" : "%s %.5g", name,
-                              percent ? 100 * value : value);
     if (*at > 0 && *at + 2 + n > f->s->width) {
         f->row++;
         *at = 0;
     }
-    *at = ls_screen_text(f->s, f->row, *at ? *at + 2 : 0, LS_INK_PLAIN, text);
+    *at = ls_screen_print(f->s, f->row, *at ? *at + 2 : 0, LS_INK_PLAIN, "%s %s", title, shown);
 }
 
+/* The last number of each curve; the numbers of steps that have no curve; the last evaluation. */
 static void numbers(frame *f)
 {
     const ls_history *h = &f->w->history;
     const ls_run_info *i = &f->w->info;
+    double evaluated = -1; /* at this step */
     int at = 0;
+    for (int k = 0; k < f->curves.n; k++) {
+        const ls_curve *c = &f->curves.at[k];
+        if (ls_curve_is_eval(c->name))
+            evaluated = fmax(evaluated, c->x[c->n - 1]);
+        else if (strcmp(c->name, "seconds"))
+            watch_draw_number(f, &at, c->name, c->name, ls_curve_last(c));
+    }
     if (h->n_steps) {
         const ls_step_row *r = &h->steps[h->n_steps - 1].row;
-        watch_draw_number(f, &at, "loss", isnan(r->loss) ? NAN : (double)r->loss);
-        watch_draw_number(f, &at, "lr", r->lr);
-        watch_draw_number(f, &at, "grad_norm", r->grad_norm < 0 ? NAN : r->grad_norm);
-        watch_draw_number(f, &at, "loss_scale", r->loss_scale > 0 ? r->loss_scale : NAN);
+        watch_draw_number(f, &at, "grad_norm", "grad_norm", r->grad_norm < 0 ? NAN : r->grad_norm);
+        watch_draw_number(f, &at, "loss_scale", "loss_scale", r->loss_scale > 0 ? r->loss_scale : NAN);
     }
-    for (int k = 0; k < i->reported.n; k++)
-        watch_draw_number(f, &at, i->reported.at[k].name, i->reported.at[k].value);
     f->row += at > 0;
     at = 0;
-    if (h->n_evals) {
-        const ls_eval_row *e = &h->evals[h->n_evals - 1].row;
-        at = ls_screen_print(f->s, f->row, 0, LS_INK_DIM, "evaluation at step %lld:", (long long)e->step);
-        for (int k = 0; k < e->eval.n; k++)
-            watch_draw_number(f, &at, e->eval.at[k].name, e->eval.at[k].value);
+    if (evaluated >= 0) {
+        at = ls_screen_print(f->s, f->row, 0, LS_INK_DIM, "evaluation at step %.0f:", evaluated);
+        for (int k = 0; k < f->curves.n; k++) {
+            const ls_curve *c = &f->curves.at[k];
+            if (ls_curve_is_eval(c->name))
+                watch_draw_number(f, &at, c->name + strlen("eval_"), c->name,
+                                  ls_curve_at(c, (int64_t)evaluated));
+        }
         f->row++;
         at = 0;
     }
     if (!isnan(i->metrics.best_value) && *i->best_metric) {
         char text[LS_METRIC_NAME + 8];
         snprintf(text, sizeof text, "best %s", i->best_metric);
-        watch_draw_number(f, &at, text, i->metrics.best_value);
+        watch_draw_number(f, &at, text, text, i->metrics.best_value);
         ls_screen_print(f->s, f->row++, at + 1, LS_INK_DIM, "at step %lld", (long long)i->metrics.best_step);
     }
 }
 
-/* ---- charts */
+/* ---- charts: the loss, or what comes first; a metric of evaluations, or what comes next */
 
-static ls_status report_curve(ls_curve *out, const ls_history *h, const char *name)
+static const ls_curve *first_curve(const ls_curves *all)
 {
-    *out = (ls_curve){ 0, ls_sys_malloc(sizeof(double) * (size_t)(h->n_reports + 1)),
-                       ls_sys_malloc(sizeof(double) * (size_t)(h->n_reports + 1)) };
-    LS_TRY(ls_sys_have(out->x && out->y ? out->x : NULL));
-    for (int i = 0; i < h->n_reports; i++) {
-        const double v = ls_metric_list_find(&h->reports[i].metrics, name);
-        if (!isnan(v)) {
-            out->x[out->n] = (double)h->reports[i].step;
-            out->y[out->n++] = v;
-        }
+    const ls_curve *loss = ls_curve_of(all, "loss");
+    return loss->n || !all->n ? loss : &all->at[0];
+}
+
+static const ls_curve *second_curve(const ls_curves *all, const ls_curve *first)
+{
+    const ls_curve *next = NULL;
+    for (int k = 0; k < all->n; k++) {
+        const ls_curve *c = &all->at[k];
+        if (c == first || !strcmp(c->name, "eval_loss"))
+            continue;
+        if (ls_curve_is_eval(c->name) && !isnan(ls_curve_last(c)))
+            return c;
+        next = next ? next : c;
     }
+    return next;
+}
+
+static ls_status loss_chart(frame *f, ls_text_chart c, const ls_curve *loss)
+{
+    ls_curve smooth;
+    LS_TRY(ls_curve_smooth(&smooth, &f->curves, loss));
+    c.title = "loss";
+    if (f->look->utf8) /* else there is one dot in a cell, and only the smoothed curve can be read */
+        c.series[c.n++] = (ls_text_series){ loss, "each step", LS_INK_DIM };
+    c.series[c.n++] = (ls_text_series){ &smooth, "smoothed", LS_INK_BLUE };
+    c.series[c.n++] = (ls_text_series){ ls_curve_of(&f->curves, "eval_loss"), "evaluation", LS_INK_AMBER };
+    ls_text_chart_draw(f->s, &c);
     return LS_OK;
 }
 
-/* The first two metrics of the last report. */
-static ls_status report_charts(frame *f, const ls_text_chart place[2], int n)
+static void metric_chart(frame *f, ls_text_chart c, const ls_curve *curve)
 {
-    const ls_metric_list *last = &f->w->history.reports[f->w->history.n_reports - 1].metrics;
-    for (int k = 0; k < n && k < last->n; k++) {
-        ls_curve curve;
-        ls_status s = report_curve(&curve, &f->w->history, last->at[k].name);
-        ls_text_chart c = place[k];
-        c.title = last->at[k].name;
-        c.n = 1;
-        c.series[0] = (ls_text_series){ &curve, "", LS_INK_BLUE };
-        if (s == LS_OK)
-            ls_text_chart_draw(f->s, &c);
-        free(curve.x);
-        free(curve.y);
-        LS_TRY(s);
-    }
-    return LS_OK;
-}
-
-static ls_status step_charts(frame *f, const ls_text_chart place[2], int n)
-{
-    ls_curves all;
-    ls_status s = ls_curves_make(&all, &f->w->history);
-    if (s == LS_OK) {
-        ls_text_chart c = place[0];
-        c.title = "loss";
-        c.n = 3;
-        c.series[0] = (ls_text_series){ &all.loss, "each step", LS_INK_DIM };
-        c.series[1] = (ls_text_series){ &all.smooth, "smoothed", LS_INK_BLUE };
-        c.series[2] = (ls_text_series){ &all.eval_loss, "evaluation", LS_INK_AMBER };
-        if (!f->look->utf8) { /* one dot in a cell: the smoothed curve alone can be read */
-            c.series[0] = c.series[1];
-            c.series[1] = c.series[2];
-            c.n = 2;
-        }
-        ls_text_chart_draw(f->s, &c);
-        const bool metric = all.metrics.n && all.eval[0].n && isfinite(all.eval[0].y[all.eval[0].n - 1]);
-        c = place[1];
-        c.title = metric ? all.metrics.at[0].name : "lr";
-        c.percent = metric && strstr(c.title, "accuracy");
-        c.n = 1;
-        c.series[0] = (ls_text_series){ metric ? &all.eval[0] : &all.lr, metric ? "evaluation" : "",
-                                        LS_INK_GREEN };
-        if (n > 1)
-            ls_text_chart_draw(f->s, &c);
-    }
-    ls_curves_release(&all);
-    return s;
+    const bool eval = ls_curve_is_eval(curve->name);
+    c.title = eval ? curve->name + strlen("eval_") : curve->name;
+    c.percent = ls_metric_is_share(curve->name);
+    c.series[c.n++] = (ls_text_series){ curve, eval ? "evaluation" : "", LS_INK_GREEN };
+    ls_text_chart_draw(f->s, &c);
 }
 
 /* Charts take the rows that the other parts leave free. */
@@ -240,9 +224,14 @@ static ls_status charts(frame *f, int height)
         { .row = f->row, .column = width + 2, .width = width, .height = height }
     };
     f->row += height;
-    if (f->w->history.n_reports)
-        return report_charts(f, place, n);
-    return f->w->history.n_steps ? step_charts(f, place, n) : LS_OK;
+    const ls_curve *first = first_curve(&f->curves), *second = second_curve(&f->curves, first);
+    if (!strcmp(first->name, "loss"))
+        LS_TRY(loss_chart(f, place[0], first));
+    else if (first->n)
+        metric_chart(f, place[0], first);
+    if (second && n > 1)
+        metric_chart(f, place[1], second);
+    return LS_OK;
 }
 
 /* ---- ranks */
@@ -388,8 +377,9 @@ ls_status ls_watch_draw(ls_screen *out, int *rows, const ls_watch *w, const ls_w
     const int for_ranks = rank_rows(w, look->height ? most(3, look->height / 4) : w->n_ranks + 1),
               for_events = look->height ? most(2, look->height / 6) : 12;
     ls_status s = ls_screen_make(out, look->width, look->height ? look->height : 200 + for_ranks, look->utf8);
-    frame f = { out, w, look, 0 };
+    frame f = { .s = out, .w = w, .look = look };
     LS_TRY_TO(s, s, done);
+    LS_TRY_TO(s, ls_curves_make(&f.curves, &w->history), done);
     watch_draw_head(&f);
     if (w->begun && !*w->broken) {
         progress(&f);
@@ -407,6 +397,7 @@ ls_status ls_watch_draw(ls_screen *out, int *rows, const ls_watch *w, const ls_w
         ls_screen_text(out, look->height - 1, 0, LS_INK_DIM, look->foot);
     *rows = look->height ? look->height : f.row;
 done:
+    ls_curves_release(&f.curves);
     if (s != LS_OK)
         ls_screen_release(out);
     return s;

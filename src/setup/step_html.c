@@ -10,7 +10,7 @@ ls_status ls_step_html(const char *path, const char *name, const ls_compiled *c,
         ls_layout_text(&layout, c);
     ls_status s = ls_str_status(&layout);
     if (s == LS_OK)
-        s = ls_step_page(
+        s = ls_step_page_one(
             path,
             &(ls_step_view){ .name = name, .layout = ls_str_text(&layout), .compiled = c, .times = times });
     ls_str_release(&layout);

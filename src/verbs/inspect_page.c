@@ -57,7 +57,7 @@ ls_status ls_inspect_page_write(const char *path, const char *title, ls_json *j,
     ls_json_close_object(j);
     ls_page_begin(&out, title, true);
     ls_page_data(&out, "data", j);
-    ls_page_end(&out, "page.js model.js");
+    ls_page_end(&out, "charts.js model.js");
     const ls_status s = ls_file_write_text(path, &out);
     ls_str_release(&out);
     if (s == LS_OK)

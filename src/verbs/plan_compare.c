@@ -13,7 +13,7 @@
 #include "pages/step_page.h"
 #include "step_cost.h"
 
-enum { COLUMNS = 16, KEYS = 8, LABEL = 34 };
+enum { COLUMNS = LS_STEP_VIEWS, KEYS = 8, LABEL = 34 };
 
 typedef struct axis {
     char *key;
@@ -34,8 +34,7 @@ typedef struct table {
     int n;
     column *columns;
     const char **sets; /* room for the settings of one column */
-    ls_json views;     /* --html: the columns for the page */
-    ls_arena scratch;
+    ls_step_page page; /* --html */
 } table;
 
 static ls_status copy(char **to, const char *from, size_t n)
@@ -121,16 +120,11 @@ static ls_status add_view(table *t, int k, const ls_compiled_recipe *step)
         ls_layout_text(&layout, &step->step);
     ls_str_inherit(&name, &layout);
     if (step && (s = ls_str_status(&name)) == LS_OK)
-        s = ls_step_view_json(&t->views, &t->scratch,
-                              &(ls_step_view){ .name = ls_str_text(&name),
-                                               .layout = ls_str_text(&layout),
-                                               .compiled = &step->step });
-    if (!step) {
-        ls_json_object(&t->views, NULL);
-        ls_json_text(&t->views, "name", ls_str_text(&name));
-        ls_json_text(&t->views, "refused", t->columns[k].why);
-        ls_json_close_object(&t->views);
-    }
+        s = ls_step_page_add(&t->page, &(ls_step_view){ .name = ls_str_text(&name),
+                                                        .layout = ls_str_text(&layout),
+                                                        .compiled = &step->step });
+    if (!step)
+        ls_step_page_refuse(&t->page, ls_str_text(&name), t->columns[k].why);
     ls_str_release(&name);
     ls_str_release(&layout);
     return s;
@@ -388,19 +382,18 @@ static ls_status compare(table *t, const ls_plan_command_opts *o, const ls_ui *u
     LS_TRY(read_table(t, o));
     ls_status s = LS_OK;
     int refused = 0;
-    ls_json_array(&t->views, NULL);
+    char title[256];
+    snprintf(title, sizeof title, "%s: %d layouts", o->recipe.name, t->n);
+    ls_step_page_begin(&t->page, title);
     for (int k = 0; k < t->n; k++) {
         const ls_status one = fill(t, k, o);
         s = one == LS_OK ? s : one;
         refused += one != LS_OK;
     }
-    ls_json_close_array(&t->views);
     if (refused == t->n)
         return ls_fail(s, "--compare: every setting was refused: %s", t->columns[0].why);
     if (o->html) {
-        char title[256];
-        snprintf(title, sizeof title, "%s: %d layouts", o->recipe.name, t->n);
-        LS_TRY(ls_step_page_write(o->html, title, &t->views));
+        LS_TRY(ls_step_page_write(&t->page, o->html));
         ls_log_info("the steps are in %s: open it in a browser", o->html);
     }
     return (o->json ? table_json : table_text)(t, ui);
@@ -409,10 +402,8 @@ static ls_status compare(table *t, const ls_plan_command_opts *o, const ls_ui *u
 ls_status ls_plan_compare(const ls_plan_command_opts *o, const ls_ui *ui)
 {
     table t = { 0 };
-    ls_arena_init(&t.scratch);
     const ls_status s = compare(&t, o, ui);
-    ls_str_release(&t.views.out);
-    ls_arena_release(&t.scratch);
+    ls_step_page_release(&t.page);
     for (int i = 0; i < t.n_axes; i++) {
         free(t.axes[i].key);
         while (t.axes[i].n)

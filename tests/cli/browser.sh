@@ -8,8 +8,9 @@
 #   picture FILE                  writes what the window shows as PNG
 #   quiet                         since `visit` the page has logged nothing, thrown nothing, and asked for nothing outside itself
 #   fine FILE                     what every page must pass, at 400 and 1280 pixels, light and dark; see the function
+#   whole FILE                    what every page must have without scripts, for a screen reader, and on paper; see the function
 browser=$(command -v chromium || command -v chromium-browser || command -v google-chrome || true)
-calls=0 session='' events=''
+calls=0 session='' events='' without_scripts=''
 
 browser_start() {
     [ -n "$browser" ] || { echo "skipped: $me: no Chromium here (Debian: chromium)"; exit 77; }
@@ -53,7 +54,7 @@ visit() {
         [ $SECONDS -lt $end ] || { bad "$what: does not load"; return; }
         sleep 0.03
     done
-    js 'new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))'
+    [ -n "$without_scripts" ] || js 'new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(1))))'
 }
 js() {
     call Runtime.evaluate "{\"expression\":$(json_text "Promise.resolve(($1)).then(String)"),\"awaitPromise\":true,\"userGesture\":true}"
@@ -120,4 +121,45 @@ fine() {
             quiet
         done
     done
+}
+
+# whole FILE: with scripts off the page has every word that C wrote, and says what needs scripts; scripts take no word away. In the
+# accessibility tree each figure has a name and a table. On paper the page is light, without tools, and as wide as the paper.
+readonly WORDS='[...document.querySelectorAll("main h1,main h2,main p,main th,main td,main b,main pre")].filter(e => !e.closest("noscript,.plot")).map(e => e.textContent)'
+readonly PAPER_FAULTS='(function faults() {
+  const out = [], root = document.scrollingElement, light = c => c.match(/\d+/g).slice(0, 3).every(v => +v > 200);
+  if (root.scrollWidth > innerWidth) out.push(`the page is ${root.scrollWidth} pixels wide on paper of ${innerWidth}`);
+  document.querySelectorAll(".card,.chart,table").forEach(e => { if (!light(getComputedStyle(e).backgroundColor)) out.push(`${e.className} is dark`) });
+  document.querySelectorAll(".tools,.controls,.tip,input,button").forEach(e => { if (e.checkVisibility()) out.push(`${e.tagName} ${e.className} is a tool`) });
+  document.querySelectorAll(".plot>svg,canvas").forEach(e => { if (e.getBoundingClientRect().width < 0.9 * e.closest("figure").clientWidth - 30) out.push("a drawing is narrow") });
+  return out.slice(0, 8).join("; ") || "fine" })()'
+whole() {
+    local n i object role
+    call Emulation.setScriptExecutionDisabled '{"value":true}'
+    without_scripts=1
+    visit "$1" 1280 light
+    says '^(0|[1-9].* needs? scripts?.*)$' '(n => n.length ? n.length + n[0].textContent : 0)(document.querySelectorAll("noscript"))'
+    says '^true$' '[...document.querySelectorAll("figure.chart")].every(f => f.checkVisibility() && f.querySelector("noscript p").checkVisibility())'
+    js "(sessionStorage.words = JSON.stringify($WORDS), 0)"
+    call Emulation.setScriptExecutionDisabled '{"value":false}'
+    without_scripts=''
+    visit "$1" 1280 dark
+    says '^$' "(now => JSON.parse(sessionStorage.words).filter(t => !now.has(t)).slice(0, 5))(new Set($WORDS))"
+    js 'document.querySelectorAll("figure.chart").length'; n=$value
+    for ((i = 0; i < n; i++)); do
+        call Runtime.evaluate "{\"expression\":\"document.querySelectorAll('figure.chart')[$i]\"}"
+        object=${answer#*'"objectId":"'}; object=${object%%\"*}
+        for role in figure table; do
+            call Accessibility.queryAXTree "{\"objectId\":\"$object\",\"role\":\"$role\"}"
+            [[ $answer =~ \"name\":\{[^{}]*\"value\":\"[^\"] ]] || bad "$what: figure $i has no $role with a name: ${answer:0:300}"
+        done
+    done
+    call Page.printToPDF '{}'
+    [[ $answer == *'"data":"JVBERi'* ]] || bad "$what: cannot be printed: ${answer:0:300}"
+    call Emulation.setDeviceMetricsOverride '{"width":720,"height":900,"deviceScaleFactor":1,"mobile":false}'
+    call Emulation.setEmulatedMedia '{"media":"print","features":[{"name":"prefers-color-scheme","value":"dark"}]}'
+    js '(dispatchEvent(new Event("beforeprint")), new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(1)))))'
+    says '^fine$' "$PAPER_FAULTS"
+    call Emulation.setEmulatedMedia '{"media":""}'
+    quiet
 }

@@ -46,6 +46,7 @@ for workers in 1 2; do
     times 2 err "^saved after step [0-9]* of 10000000 on request: runs/$run/checkpoints/latest"
     times 1 err "^stopped after step [0-9]* of 10000000 on request"
     has runs/$run/result.json '"state":"stopped"'
+    has runs/$run/log/rank-0.heartbeat.json '"doing":"stopped"'
 done
 LOCKSTEP_FAULT=stop@2000:rank=1 begin train small.yaml --workers 2 --set run.name=twice
 until_true stands 1

@@ -19,17 +19,16 @@ show() {
     [ "${PIPESTATUS[0]}" -eq 0 ] || echo "(it failed)"
     sed 's/^/stderr: /' err
 }
-# The text of report.html, with a line for each row of a table. Left out: drawings; scripts; the recipe, because a new key would change it; the version, which
-# changes with each release.
+# The text of report.html, with a line for each row of a table. Left out: scripts; notes for readers without scripts; the recipe, because a new key would change
+# it; the version, which changes with each release.
 text_of_report() {
     sed -E '1,/<body/d; s/ · lockstep [0-9.]+//' "$1" | awk '
-        /<(script|details)/ { hidden = 1 }
-        { line = $0; opened = gsub(/<svg/, "&", line); depth += opened - gsub(/<\/svg>/, "&", line) }
-        !hidden && !opened && !depth && line !~ /<\/svg>/ {
-            gsub(/<\/(td|th|b|span)>|<span class="state/, " | &", line); gsub(/<[^>]*>/, "", line); sub(/( \| *)+$/, "", line)
-            if (line != "") print line
+        /<(script|noscript|details)/ { hidden = 1 }
+        !hidden {
+            gsub(/<\/(td|th|b|span)>|<span class="state/, " | &"); gsub(/<[^>]*>/, ""); sub(/( \| *)+$/, "")
+            if ($0 != "") print
         }
-        /<\/(script|details)>/ { hidden = 0 }'
+        /<\/(script|noscript|details)>/ { hidden = 0 }'
 }
 
 # ---- what is shown
@@ -56,11 +55,11 @@ series() {
 # begins FILE OLDER: the file begins with the bytes of the older one
 begins() { cmp -s -n "$(stat -c %s "$2")" "$1" "$2" || bad "$what: $1 does not begin with what it had:" "$(diff "$2" "$1" | head -n 10)"; }
 # written NAME: the rows and files that it wrote now. Times and the last bits of losses differ from machine to machine, so N stands for each number; a step that
-# overflows or not may be counted in its epoch.
+# overflows or not may be counted in its epoch. The time that the launch took is left out where it is less than the clock of processes tells apart.
 written() {
     local all=runs/$1/metrics.jsonl
     tail -c +$(($(stat -c %s "$golden/$1/metrics.jsonl") + 1)) "$all" | sed -E '/^$/d; /"kind":"epoch"/s/"skipped":[0-9]+,//'
-    cat "runs/$1"/{result.json,log/rank-0.heartbeat.json,checkpoints/latest/trainer.json}
+    cat "runs/$1"/{result.json,log/rank-0.heartbeat.json,checkpoints/latest/trainer.json} | sed -E 's/"launch":[-0-9.e]+,//'
     head -n 1 "runs/$1/metrics.csv"; tail -n 1 "runs/$1/metrics.csv" | sed -E 's/[-+0-9.e]+/N/g'
 }
 shape_of() {

@@ -23,17 +23,19 @@ hover '#b'; says '^2$' 'b.textContent'
 # ---- what training writes
 try 0 train mlp-mnist --set data.type=shapes --set train.steps=30 --set run.name=first --profile
 fine runs/first/report.html
+whole runs/first/report.html
 says '^step.html,log/rank-0.step.html,log/rank-0.memory.html$' '[...document.querySelectorAll("a")].map(e => e.getAttribute("href"))'
 visit runs/first/report.html 1280 light # the keyboard: behind the links Tab leads to the charts, the arrow keys show values
-shown='[...document.querySelectorAll(".tip")].filter(t => t.style.visibility === "visible").map(t => t.textContent)'
+shown='[...document.querySelectorAll(".tip")].map(t => t.textContent).filter(t => t)'
 for tab in 1 2 3 4; do key Tab; done
-says '^svg$' 'document.activeElement.tagName'
+says '^plot img loss over optimizer steps, a drawing' '[document.activeElement.className, document.activeElement.getAttribute("role"), document.activeElement.getAttribute("aria-label")].join(" ")'
 key End; says '^training, each step  [0-9.]+  \(step 30\)' "$shown"
 key ArrowLeft; says '^training, each step  [0-9.]+  \(step (29|30)\)' "$shown"
 key Tab; says '^$' "$shown"
 fine runs/first/log/rank-0.memory.html
+whole runs/first/log/rank-0.memory.html
 visit runs/first/log/rank-0.memory.html 400 light # no mark of a chart lies over another
-says '^0$' '[...document.querySelectorAll("svg.narrow")].reduce((n, s) => { const b = [...s.querySelectorAll("text.name")].filter(t => t.textContent).map(t => t.getBoundingClientRect()); return n + b.filter((x, i) => b.some((y, k) => k > i && Math.abs(x.top - y.top) < 3 && x.left < y.right && y.left < x.right)).length }, 0)'
+says '^0$' '[...document.querySelectorAll(".plot>svg")].reduce((n, s) => { const b = [...s.querySelectorAll("text.name")].filter(t => t.textContent).map(t => t.getBoundingClientRect()); return n + b.filter((x, i) => b.some((y, k) => k > i && Math.abs(x.top - y.top) < 3 && x.left < y.right && y.left < x.right)).length }, 0)'
 fine runs/first/log/rank-0.step.html
 says 'Step of first,measured' 'document.querySelector("h1").textContent + "," + steps[0].kind'
 fine runs/first/step.html
@@ -42,12 +44,13 @@ fine runs/first/step.html
 unset LOCKSTEP_ISA
 try 0 explain vit-fashion-mnist --workers 4 --html vit.html
 fine vit.html
+whole vit.html
 visit vit.html 1280 light
 says '^Step of vit-fashion-mnist$' 'document.querySelector("h1").textContent'
 says 'rank 0 of 4 · dp=4, fsdp in 11 units \(class:EncoderBlock\)' 'document.querySelector(".sub").textContent'
 says '^not known,23,2.9 MiB,' '[...document.querySelectorAll(".card b")].map(e => e.textContent)'
 try 0 plan vit-fashion-mnist --workers 4 --json
-says "^$(sed 's/.*"memory":{"total":\([0-9]*\).*/\1/' out) " 'steps[0].view.total_bytes + " bytes"'
+says "^$(sed 's/.*"memory":{"total":\([0-9]*\).*/\1/' out | awk '{ printf "%.1f MiB", $1 / 1048576 }')\$" 'document.querySelectorAll(".card b")[3].textContent'
 says '^all_gather over dp,reduce_scatter over dp,all_reduce_max over dp,forward,backward,update$' 'drawings[0].lanes.map(l => l.name)'
 says '^11,11,' 'drawings[0].lanes.map(l => l.items.length)'
 try 0 explain vit-fashion-mnist --workers 4
@@ -73,20 +76,31 @@ says '^reduce_scatter of unit encoder.layers.encoder_layer_' 'facts.textContent'
 says 'overlaps[0-9]+ kernels, .*memory then[0-9.]+ MiB: activations [0-9.]+ MiB' 'facts.textContent'
 # the filter
 js 'filter.value = "encoder_layer_3", filter.dispatchEvent(new Event("input"))'
-says '^encoder.layers.encoder_layer_3,' '[...document.querySelectorAll("td")].map(e => e.textContent).filter(t => t.startsWith("encoder.layers"))'
-says '^0$' '[...document.querySelectorAll("td")].filter(e => e.textContent.includes("encoder_layer_4")).length'
+units='[...document.querySelectorAll("#units tbody tr")].filter(r => r.checkVisibility()).map(r => r.cells[0].textContent + " " + r.cells[1].textContent)'
+says '^encoder.layers.encoder_layer_3 reduce_scatter,encoder.layers.encoder_layer_3 all_gather$' "$units"
+says '^linear [0-9]$' '(r => r[0].textContent + " " + r[2].textContent)([...document.querySelectorAll("#ops tbody tr")].find(r => r.cells[0].textContent === "linear").cells)'
+js 'filter.value = "", filter.dispatchEvent(new Event("input"))'
+says 'encoder_layer_4 all_gather' "$units"
+# C and the script count the same
+says '^true$' '(rows => rows(opsOfAll) === rows(opsTable(steps[0], drawings[0])))(t => [...t.querySelectorAll("tbody tr")].map(r => [0, 1, 2].map(i => r.cells[i].textContent)).join())'
 quiet
 
 # other shapes of a step: one rank, ddp, tensor parallel with long names, several micro-batches, hostile names
 try 0 explain mlp-mnist --html one.html --set 'run.name=<b>&"x<!--<script>'; fine one.html
 says '^Step of <b>&"x<!--<script>$' 'document.querySelector("h1").textContent'
 try 0 explain resnet18-mnist --workers 2 --set parallel.data=ddp --set train.micro_batch=16 --html resnet.html; fine resnet.html
-says 'One of 4 micro-batches, then the update' 'document.body.innerText'
+says 'shows one of 4 micro-batches, then the update' 'document.body.innerText'
 says '^true$' 'steps[0].collectives.every(x => x.c.kind.startsWith("all_reduce"))'
+# with a device whose memory is its own, copies start and wait as collectives do
+try 0 explain mlp-mnist --workers 2 --set parallel.data=fsdp --set device=emulated --set parallel.offload=cpu --html copies.html; fine copies.html
+says 'to_device' 'drawings[0].lanes.map(l => l.name)'
+says '^to_device' '[...document.querySelectorAll("figure th[scope=row]")].map(e => e.textContent).filter(t => t.startsWith("to_"))'
+js '(choose(drawings[0], steps[0].collectives.find(x => x.c.kind === "to_device")), 0)'
+says '^to_device of unit .*moved[0-9.]+ KiB' 'facts.textContent'
 long=$(printf 'long_%.0s' $(seq 19))
 try 0 explain qwen2.5-wikitext --set run.name="$long" --html qwen.html; fine qwen.html
 says 'all_reduce over tp' 'drawings[0].lanes.map(l => l.name)'
-js 'choose(drawings[0], steps[0].spans.find(s => s.node.op === "linear"))'
+js '(choose(drawings[0], steps[0].spans.find(s => s.node.op === "linear")), 0)'
 says 'tp: (Shard|Replicate)' 'facts.textContent'
 
 # a hundred thousand kernel calls, and modules with long names: it is drawn, and found, at once
@@ -104,7 +118,7 @@ try 0 train mlp-mnist "${ranks[@]}" --profile
 try 0 explain mlp-mnist "${ranks[@]}" --html measured.html --profile runs/measured/log/rank-0.trace.json
 fine measured.html
 says 'times measured: the median of [0-9]+ runs' 'document.querySelector(".sub").textContent'
-says '^measured,[0-9.]+ [mµ]?s' 'steps[0].kind + "," + document.querySelector(".card b").textContent'
+says '^measured,[0-9.]+ [mu]?s' 'steps[0].kind + "," + document.querySelector(".card b").textContent'
 try 0 explain mlp-mnist "${ranks[@]}" --rank 1 --html measured.html --profile runs/measured/log/rank-1.trace.json
 refused 2 'rank-0.trace.json: .*another recipe, number of ranks' explain vit-fashion-mnist --html x.html --profile runs/measured/log/rank-0.trace.json
 echo '{"traceEvents": []}' >empty.json
@@ -118,9 +132,10 @@ refused 1 'nowhere' explain mlp-mnist --html nowhere/x/step.html/
 try 0 plan vit-fashion-mnist --workers 4 --compare parallel.data=ddp,fsdp --html two.html
 has out 'parallel.data +ddp +fsdp'
 fine two.html
+whole two.html
 visit two.html 1280 dark
 says '^2,true,true$' '[drawings.length, drawings[0].places.memory[0] === drawings[1].places.memory[0], drawings[0].canvas.getBoundingClientRect().top === drawings[1].canvas.getBoundingClientRect().top]'
-says '^parallel.data=ddp,parallel.data=fsdp$' '[...document.querySelectorAll("h2")].map(e => e.textContent)'
+says '^parallel.data=ddp,parallel.data=fsdp,Side by side$' '[...document.querySelectorAll("h2")].map(e => e.textContent)'
 try 0 plan vit-fashion-mnist --workers 4 --compare workers=1,4 --compare parallel.reshard_after_forward=true,3 --html four.html
 fine four.html
 says 'reshard_after_forward=3 is refused: .*does not divide' 'document.body.innerText'

@@ -127,8 +127,14 @@ static void the_page_is_whole_and_alone(void **state)
     ASSERT_CONTAINS(page, "0.4375");
     ASSERT_CONTAINS(page, "measured / plan 1.25");
     ASSERT_CONTAINS(page, "most transient memory 20.0 MiB at call 20: gelu in encoder &amp; &lt;decoder&gt;");
-    /* MiB at the peak: io, then the categories */
-    ASSERT_CONTAINS(page, "[\"gelu in encoder \\u0026 \\u003cdecoder>\",1,4,0,0,0,20,0,0,0]");
+    json_t *memory = page_chart(page, "memory over the step"); /* in MiB, at the peak */
+    assert_string_equal(json_string_value(json_array_get(json_object_get(memory, "labels"), 20)),
+                        "gelu in encoder & <decoder>");
+    assert_true(page_number(page_points(memory, "inputs and outputs"), 20, 1) == 1);
+    assert_true(page_number(page_points(memory, "parameters"), 20, 1) == 4);
+    assert_true(page_number(page_points(memory, "activations"), 20, 1) == 20);
+    assert_int_equal(json_array_size(json_object_get(memory, "series")), 3);
+    json_decref(memory);
     ASSERT_CONTAINS(page, "units: &quot;class:EncoderBlock&quot;");
     ASSERT_CONTAINS(page, "prefers-color-scheme:dark");
     assert_null(strstr(page, "procedural"));
@@ -152,7 +158,7 @@ static void a_run_without_steps_has_a_page(void **state)
     (void)state;
     char *page = write_report(ls_test_path("none"), 0, false);
     page_check(page);
-    ASSERT_CONTAINS(page, "No step has been finished yet");
+    ASSERT_CONTAINS(page, "There are no numbers yet");
     free(page);
 }
 
@@ -162,17 +168,80 @@ static void restarts_and_checkpoints_are_told(void **state)
     char *page = write_report(ls_test_path("events"), 3001, false);
     page_check(page);
     ASSERT_CONTAINS(page, "<td>1</td><td>2</td><td>3</td><td>rank &lt;1&gt;: killed</td>");
-    ASSERT_CONTAINS(page, "restart, with the attempt that it began");
-    ASSERT_CONTAINS(page, "<td>2</td><td>0</td><td>–</td><td>–</td><td>3.0 MiB</td><td>best</td>");
-    ASSERT_CONTAINS(page, "<b>▲</b>checkpoint<");
-    ASSERT_CONTAINS(page, "checkpoint removed since");
+    ASSERT_CONTAINS(page, "{\"x\":2,\"kind\":\"restart\",\"text\":\"1\"}");
+    ASSERT_CONTAINS(page, "<td>2</td><td>0</td><td>1.1500</td><td>3.0 MiB</td><td>best</td>");
+    ASSERT_CONTAINS(page, "{\"x\":2,\"kind\":\"kept\"}");
+    ASSERT_CONTAINS(page, "{\"x\":100,\"kind\":\"removed\"}");
     ASSERT_CONTAINS(page, "30 others were removed when newer ones were there");
     free(page);
     page = write_report(ls_test_path("no-events"), 5, false);
     assert_null(strstr(page, "Restarts"));
     assert_null(strstr(page, "Checkpoints"));
-    assert_null(strstr(page, "▲"));
+    assert_null(strstr(page, "\"kind\":\"kept\""));
     free(page);
+}
+
+static ls_status open_and_report_own(void *context)
+{
+    static int number; /* each call makes a run of its own */
+    char name[32];
+    snprintf(name, sizeof name, "own-%d", ++number);
+    const ls_own_run run = { context, name, "grid: <3>", "residual" };
+    ls_metric at[] = {
+        { "accuracy", 0.25 }, { "residual", 2 }, { "eval_accuracy", 0.125 }, { "energy", NAN }
+    };
+    ls_rundir *d = NULL;
+    ls_status s = ls_rundir_open_own(&d, &run, NULL);
+    if (s == LS_OK)
+        s = ls_rundir_save_result(d, LS_RUN_STARTING, NULL);
+    if (s == LS_OK)
+        s = ls_rundir_save_result(d, LS_RUN_RUNNING, NULL);
+    for (int i = 0; i < 3 && s == LS_OK; i++) {
+        at[1].value = 1.0 / (i + 1);
+        ls_metric_list metrics = ls_metric_list_copy(&(ls_metric_list){ .n = 4, .at = at });
+        s = ls_metrics_report(d, &(ls_report_row){ i, 10 * (i + 1), 7, 1, &metrics });
+        ls_metric_list_release(&metrics);
+    }
+    char *folder = s == LS_OK ? ls_path_join(d->path, "checkpoints/step-00000020") : NULL;
+    if (s == LS_OK)
+        s = ls_make_dirs(folder);
+    free(folder);
+    if (s == LS_OK)
+        s = ls_metrics_checkpoint(d, &(ls_checkpoint_row){ 20, 7, "checkpoints/step-00000020", 1, 1, 1 });
+    if (s == LS_OK)
+        s = ls_report_write(d, &(ls_report){ .state = LS_RUN_FINISHED });
+    const ls_status closed = ls_rundir_close(&d, s == LS_OK ? LS_RUN_FINISHED : LS_RUN_FAILED, "why");
+    return s == LS_OK ? closed : s;
+}
+
+/* A program's run has the sections for which it has data; its checkpoints show what it reported at their
+ * steps. */
+static void a_program_has_the_same_page(void **state)
+{
+    (void)state;
+    char storage[600], *page;
+    size_t size;
+    snprintf(storage, sizeof storage, "%s", ls_test_path("programs"));
+    ASSERT_OK(open_and_report_own(storage));
+    ASSERT_OK(ls_file_read(&page, &size, ls_test_path("programs/own-1/report.html")));
+    page_check(page);
+    ASSERT_CONTAINS(page, "<h1>own-1<span class=\"state finished\">");
+    ASSERT_CONTAINS(page, "your own program");
+    ASSERT_CONTAINS(page, "<b>12.50%</b><span>evaluation accuracy</span>");
+    ASSERT_CONTAINS(page, "<b>30</b><span>steps, in epoch 7</span>");
+    ASSERT_CONTAINS(page, "<h2>residual</h2>");
+    ASSERT_CONTAINS(page, "<th>accuracy</th><th>residual</th><th>evaluation accuracy</th><th>size</th>");
+    ASSERT_CONTAINS(page, "<td>20</td><td>7</td><td>25.00%</td><td>0.5</td><td>12.50%</td><td>1 B</td>");
+    ASSERT_CONTAINS(page, "<pre>grid: &lt;3&gt;</pre>");
+    char *accuracy = strstr(page, "<h2>Accuracy</h2>"); /* one chart for both */
+    assert_true(accuracy && !strstr(accuracy + 1, "<h2>Accuracy</h2>"));
+    static const char *const OTHERS[] = { "Planned", "Recipe", "Epochs",  "Restarts",
+                                          "Memory",  "exec",   "a second" };
+    for (size_t i = 0; i < sizeof OTHERS / sizeof OTHERS[0]; i++)
+        assert_null(strstr(page, OTHERS[i]));
+    free(page);
+    snprintf(storage, sizeof storage, "%s", ls_test_path("programs-memory"));
+    assert_true(ls_test_memory(open_and_report_own, storage, 1) > 50);
 }
 
 /* A hundred thousand steps and a thousand checkpoints: as many points as a screen shows. */
@@ -181,22 +250,26 @@ static void a_long_run_has_a_small_page(void **state)
     (void)state;
     char *page = write_report(ls_test_path("long"), 100000, false);
     page_check(page);
-    ASSERT_CONTAINS(page, ">100000</text>");
+    json_t *loss = page_chart(page, "loss over steps");
+    const json_t *points = page_points(loss, "training");
+    assert_int_equal(json_array_size(points), 400);
+    assert_true(page_number(points, 399, 0) > 99800);
+    json_decref(loss);
     ASSERT_CONTAINS(page, "1000 others were removed");
-    assert_null(strstr(page, "checkpoint removed since")); /* nobody could tell them apart */
+    assert_null(strstr(page, "\"kind\":\"removed\"")); /* nobody could tell them apart */
     assert_in_range(strlen(page), 50000, 300000);
     free(page);
 }
 
-/* One step in a hundred thousand that differs is drawn where it is. */
+/* One step in a hundred thousand that differs is in the data, and in the table with its step. */
 static void no_extreme_is_lost(void **state)
 {
     (void)state;
     enum { N = 100000 };
-    ls_curve c = { N, malloc(N * sizeof(double)), malloc(N * sizeof(double)) };
+    ls_curve c = { .n = N, .x = malloc(N * sizeof(double)), .y = malloc(N * sizeof(double)) };
     for (int i = 0; i < N; i++) {
         c.x[i] = i + 1;
-        c.y[i] = i == 50123 ? 9 : 1;
+        c.y[i] = i == 50123 ? 9 : i == 70001 ? -3 : i == 99000 ? NAN : 1;
     }
     ls_str out = { 0 };
     ls_chart_lines(&out, &(ls_chart){ .title = "t",
@@ -204,20 +277,68 @@ static void no_extreme_is_lost(void **state)
                                       .n = 1,
                                       .low = 0,
                                       .high = 10,
-                                      .width = 880,
                                       .height = 320,
                                       .series = { { &c, "loss", "red", false, false } } });
-    const ls_frame f = { 0, N, 0, 10.5, 880, 320 };
-    char peak[32];
-    snprintf(peak, sizeof peak, "%.1f %.1f", ls_frame_x(&f, 50124), ls_frame_y(&f, 9));
-    ASSERT_CONTAINS(ls_str_text(&out), peak);
-    int points = 0;
-    for (const char *p = strstr(ls_str_text(&out), " d=\"M"); p && *p != '/'; p++)
-        points += *p == 'L';
-    assert_in_range(points, 399, 800);
+    json_t *chart = page_chart(ls_str_text(&out), "t");
+    const json_t *points = page_points(chart, "loss");
+    assert_int_equal(json_array_size(points), 400);
+    for (size_t k = 0; k < 400; k++) { /* each is of 250 steps */
+        assert_true(page_number(points, k, 0) == 250.0 * (double)k + 126);
+        assert_true(page_number(points, k, 3) == (k == 50123 / 250 ? 9 : 1));
+        assert_true(page_number(points, k, 2) == (k == 70001 / 250 ? -3 : 1));
+        if (k == 50123 / 250)
+            assert_true(fabs(page_number(points, k, 1) - (249 + 9) / 250.0) < 1e-6);
+    }
+    ASSERT_CONTAINS(ls_str_text(&out),
+                    "<td>-3 <small>at 70002</small></td><td>9 <small>at 50124</small></td></tr>");
+    json_decref(chart);
     ls_str_release(&out);
     free(c.x);
     free(c.y);
+}
+
+/* The drawing of the page, and its table, show the rows of metrics.jsonl. */
+static void charts_show_the_history(void **state)
+{
+    (void)state;
+    enum { STEPS = 300 };
+    char *page = write_report(ls_test_path("shown"), STEPS, false), dir[700], text[96];
+    snprintf(dir, sizeof dir, "%s/a <b>&\"c\"", ls_test_path("shown"));
+    ls_history h;
+    ASSERT_OK(ls_history_read(&h, dir));
+    assert_int_equal(h.n_steps, STEPS);
+    json_t *loss = page_chart(page, "loss over steps"), *lr = page_chart(page, "learning rate");
+    const json_t *points = page_points(loss, "training");
+    assert_int_equal(json_array_size(points), STEPS);
+    for (size_t i = 0; i < STEPS; i++) {
+        const ls_step_row *row = &h.steps[i].row;
+        assert_true(page_number(points, i, 0) == (double)row->step);
+        if (isnan(row->loss))
+            assert_true(isnan(page_number(points, i, 1)));
+        else
+            assert_true((float)page_number(points, i, 1) == row->loss);
+        assert_true((float)page_number(page_points(lr, "learning rate"), i, 1) == (float)row->lr);
+    }
+    const json_t *eval = page_points(loss, "evaluation");
+    assert_int_equal(json_array_size(eval), 1);
+    assert_true(page_number(eval, 0, 0) == STEPS && page_number(eval, 0, 1) == 0.4375);
+    /* first, ten between, last, least, greatest */
+    const char *row = strstr(page, "<th scope=\"row\">training</th>");
+    assert_non_null(row);
+    static const int AT[] = { 0, 27, 54, 81, 108, 135, 163, 190, 217, 244, 271, 299, 299, 0 };
+    for (size_t k = 0; k < sizeof AT / sizeof *AT; k++) {
+        snprintf(text, sizeof text, "<td>%.4g <small>at %d</small></td>", (double)h.steps[AT[k]].row.loss,
+                 AT[k] + 1);
+        row = strstr(row, text);
+        if (!row)
+            fail_msg("the table has no %s", text);
+        row += strlen(text);
+    }
+    assert_int_equal(strncmp(row, "</tr>", 5), 0);
+    json_decref(loss);
+    json_decref(lr);
+    ls_history_release(&h);
+    free(page);
 }
 
 static ls_status open_and_report(void *context)
@@ -229,9 +350,14 @@ static ls_status open_and_report(void *context)
         s = ls_rundir_save_result(d, LS_RUN_STARTING, NULL);
     if (s == LS_OK)
         s = ls_rundir_save_result(d, LS_RUN_RUNNING, NULL);
-    const ls_report report = {
-        .recipe = context, .hardware = "", .isa = "avx2", .threads = 1, .parameters = 7
-    };
+    static const ls_timeline_point points[2] = { { .bytes = { 1, 2, 3 } } };
+    const ls_report report = { .recipe = context,
+                               .hardware = "",
+                               .isa = "avx2",
+                               .threads = 1,
+                               .parameters = 7,
+                               .n_programs = 1,
+                               .programs = { { .name = "micro", .n = 2, .points = points } } };
     for (int i = 1; i <= 3 && s == LS_OK; i++)
         s = ls_metrics_step(d,
                             &(ls_step_row){ .step = i, .loss = 1, .lr = 1, .seconds = 1, .grad_norm = -1 });
@@ -265,14 +391,16 @@ static void a_smooth_curve_does_not_lag(void **state)
     enum { STEPS = 600, REACH = STEPS / 60 + 1 };
     ls_past_step steps[STEPS];
     ls_curves c;
+    ls_curve smooth;
     for (int i = 0; i < STEPS; i++)
         steps[i] = (ls_past_step){ .row = { .step = i + 1, .loss = (float)i, .lr = 1, .seconds = 1 } };
     steps[300].row.loss = NAN;
     const ls_history h = { .steps = steps, .n_steps = STEPS };
     ASSERT_OK(ls_curves_make(&c, &h));
-    assert_int_equal(c.smooth.n, STEPS);
-    assert_true(c.smooth.x[100] == 101 && c.smooth.y[100] == 100 && c.smooth.y[300] == 300);
-    assert_true(c.smooth.y[0] == REACH / 2.0 && c.smooth.y[STEPS - 1] == STEPS - 1 - REACH / 2.0);
+    ASSERT_OK(ls_curve_smooth(&smooth, &c, ls_curve_of(&c, "loss")));
+    assert_int_equal(smooth.n, STEPS);
+    assert_true(smooth.x[100] == 101 && smooth.y[100] == 100 && smooth.y[300] == 300);
+    assert_true(smooth.y[0] == REACH / 2.0 && smooth.y[STEPS - 1] == STEPS - 1 - REACH / 2.0);
     ls_curves_release(&c);
 }
 
@@ -283,6 +411,7 @@ int main(void)
         cmocka_unit_test(the_built_in_set_is_said),          cmocka_unit_test(a_run_without_steps_has_a_page),
         cmocka_unit_test(restarts_and_checkpoints_are_told), cmocka_unit_test(a_long_run_has_a_small_page),
         cmocka_unit_test(a_run_is_written_without_memory),   cmocka_unit_test(no_extreme_is_lost),
+        cmocka_unit_test(charts_show_the_history),           cmocka_unit_test(a_program_has_the_same_page),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,10 +4,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/fault.h"
 #include "base/file.h"
-#include "record/history.h"
+#include "record/curves.h"
+#include "record/run_lock.h"
 #include "support/support.h"
 #include "verbs/metrics_table.h"
 
@@ -113,7 +115,9 @@ static void a_run_is_read_while_it_is_written(void **state)
     static const char ROWS[] = STEP(0, 1, 4) STEP(0, 2, 3);
     char part[sizeof ROWS];
     ls_history h;
+    int lock;
     const size_t first = (size_t)(strchr(ROWS, '\n') - ROWS) + 1;
+    ASSERT_OK(ls_run_lock(&lock, run_of("")));
     for (size_t n = 0; n < sizeof ROWS; n++) {
         snprintf(part, sizeof part, "%.*s", (int)n, ROWS);
         ASSERT_OK(ls_history_read(&h, run_of(part)));
@@ -121,6 +125,11 @@ static void a_run_is_read_while_it_is_written(void **state)
         assert_int_equal(h.n_steps, n < first - 1 ? 0 : n < sizeof ROWS - 2 ? 1 : 2);
         ls_history_release(&h);
     }
+    /* that nobody writes on is damage, as it is when the next attempt has ended the line */
+    close(lock);
+    ASSERT_OK(ls_history_read(&h, run_of(STEP(0, 1, 4) "{\"kind\":\"step\"")));
+    assert_true(h.n_steps == 1 && h.bad_lines == 1);
+    ls_history_release(&h);
     /* nothing that is known */
     ASSERT_OK(ls_history_read(&h, run_of("7\n[]\n{}\n{\"kind\":7}\n{\"kind\":\"other\",\"step\":3}\n\n")));
     assert_int_equal(h.n_steps + h.n_evals + h.n_epochs + h.n_checkpoints + h.n_starts, 0);
@@ -265,9 +274,42 @@ static void a_change_begins_an_attempt(void **state)
     ls_history_release(&h);
 }
 
+/* By name, in the order in which the rows name them; a point for each row that has the number, also where a
+ * file has rows of steps and reports. */
+static void all_numbers_have_a_curve(void **state)
+{
+    (void)state;
+    static const char ROWS[] = STEP(0, 1, 4) STEP(0, 2, null)
+        EVAL(0, 2, 9) "{\"kind\":\"report\",\"report\":0,\"step\":5,\"epoch\":0,\"loss\":1,\"energy\":null,"
+                      "\"seconds\":1,\"attempt\":0}\n"
+                      "{\"kind\":\"report\",\"report\":1,\"step\":6,\"epoch\":0,\"energy\":3,\"eval_loss\":2,"
+                      "\"seconds\":1,\"attempt\":0}\n";
+    static const char *const NAMES[] = { "loss", "lr", "seconds", "eval_loss", "eval_accuracy", "energy" };
+    static const int POINTS[] = { 3, 2, 2, 2, 1, 2 };
+    ls_history h;
+    ls_curves all;
+    ls_curve smooth;
+    ASSERT_OK(ls_history_read(&h, run_of(ROWS)));
+    ASSERT_OK(ls_curves_make(&all, &h));
+    assert_int_equal(all.n, 6);
+    for (int i = 0; i < all.n; i++) {
+        assert_string_equal(all.at[i].name, NAMES[i]);
+        assert_int_equal(all.at[i].n, POINTS[i]);
+    }
+    const ls_curve *loss = ls_curve_of(&all, "loss"), *energy = ls_curve_of(&all, "energy");
+    assert_true(loss->x[2] == 5 && ls_curve_last(loss) == 1 && ls_curve_at(loss, 1) == 4);
+    assert_true(isnan(ls_curve_at(loss, 2)) && isnan(ls_curve_at(loss, 3)) && isnan(energy->y[0]));
+    assert_true(ls_curve_of(&all, "no such")->n == 0 && isnan(ls_curve_last(ls_curve_of(&all, "no such"))));
+    ASSERT_OK(ls_curve_smooth(&smooth, &all, loss));
+    assert_true(smooth.n == 3 && smooth.y[1] == 2.5);
+    ls_curves_release(&all);
+    ls_history_release(&h);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(all_numbers_have_a_curve),
         cmocka_unit_test(a_change_begins_an_attempt),
         cmocka_unit_test(what_was_done_again_counts_once),
         cmocka_unit_test(an_epoch_that_was_lengthened_ends_once),

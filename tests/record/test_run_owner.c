@@ -198,9 +198,9 @@ static void between_attempts_a_program_keeps_its_run(void **state)
     assert_null(d);
     assert_false(ls_dir_exists(path)); /* the ranks make it, and nobody else */
     ASSERT_OK(ls_rundir_open_own(&d, &(ls_own_run){ storage, "one", "cells 64\n", "drag" }, NULL));
-    ls_metric_list m = ls_metric_list_copy(
-        2, (ls_metric[]){ { "a name that is longer than the sixty-three bytes of a metric of a model", 4 },
-                          { "drag", 2 } });
+    ls_metric_list m = { .n = 0 };
+    ls_metric_list_set(&m, "a name that is longer than the sixty-three bytes of a metric of a model", 4);
+    ls_metric_list_set(&m, "drag", 2);
     ASSERT_OK(ls_metrics_report(d, &(ls_report_row){ 0, 20, 0, 1, &m }));
     ls_rundir_is_best(d, 2, false, 20, 0);
     ls_rundir_add_checkpoint(d, "checkpoints", 20, true);

@@ -12,7 +12,7 @@
 #include "ckpt/checkpoint.h"
 #include "golden/training.h"
 #include "lockstep/run.h"
-#include "record/rundir.h"
+#include "record/heartbeat.h"
 #include "support/ranks.h"
 #include "support/support.h"
 #include "runs/storage.h"
@@ -58,6 +58,7 @@ static void a_loop_reports_and_goes_on(void **state)
     (void)state;
     ls_run *run;
     ls_result *result;
+    ls_heartbeat beat;
     arrays x, y;
     ASSERT_OK(ls_run_open(&run, storage, "loop", NULL, .config = "width = 3\n", .best = "eval_loss"));
     const ls_run_place *p = ls_run_where(run);
@@ -85,6 +86,10 @@ static void a_loop_reports_and_goes_on(void **state)
     ASSERT_FAILS(ls_run_finish(&run, ls_fail(LS_E_STOPPED, "at your word"), &result), LS_E_STOPPED,
                  "at your word");
     assert_null(run);
+    char dir[700];
+    snprintf(dir, sizeof dir, "%s/loop", storage);
+    assert_true(ls_heartbeat_read(&beat, dir, 0) && beat.step == 20);
+    assert_string_equal(beat.doing, "stopped");
     assert_string_equal(result->state, "stopped");
     assert_string_equal(result->name, "loop");
     assert_null(result->error);
@@ -144,7 +149,7 @@ static void a_loop_reports_and_goes_on(void **state)
     assert_string_equal(config, "width = 4\n");
     char *page = file_of_run("loop", "report.html");
     ASSERT_CONTAINS(page, "state finished");
-    ASSERT_CONTAINS(page, "<h2>eval_loss</h2>");
+    ASSERT_CONTAINS(page, "<h2>Loss</h2>"); /* with that of evaluations, as in every run */
     ASSERT_CONTAINS(page, "<h2>rate</h2>");
     ASSERT_CONTAINS(page, "width = 4");
     ASSERT_CONTAINS(page, "best, latest");

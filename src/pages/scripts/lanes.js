@@ -12,7 +12,8 @@ function readStep(view) {
       if (node.step !== undefined)
         runs[node.step] = node;
     });
-    program.plan.collectives.forEach(c => { waits[c.start] = waits[c.wait] = c; });
+    const pairs = [...program.plan.collectives, ...program.plan.transfers]; /* of a start and a wait */
+    pairs.forEach(c => { waits[c.start] = waits[c.wait] = c; });
     for (let k = 0; k < n; k++) {
       const c = waits[k], node = runs[c ? c.start : k], part = !c ? 'run' : k === c.start ? 'start' : 'wait';
       const seconds = kind ? program[kind][k] : part === 'start' ? 0 : 1, from = step.length;
@@ -20,7 +21,7 @@ function readStep(view) {
       step.spans.push({ program, k, node, part, collective: c, types, seconds, from, to: step.length, index: step.spans.length,
         phase: program.name === 'update' ? 'update' : node.phase, module: moduleOf(node, c, program) });
     }
-    program.plan.collectives.forEach(c => {
+    pairs.forEach(c => {
       const start = step.spans[first + c.start], wait = step.spans[first + c.wait];
       step.collectives.push({ c, start, wait, from: start.from, to: wait.to, module: start.module });
     });
@@ -68,7 +69,7 @@ class Lanes {
   makeLanes() {
     const of = new Map();
     this.step.collectives.forEach(x => {
-      const color = !isUnit(x.c) ? OTHER : x.c.kind === 'all_gather' ? GATHER : REDUCE, key = x.c.kind + ' over ' + x.c.group;
+      const color = !isUnit(x.c) ? OTHER : x.c.kind === 'all_gather' ? GATHER : REDUCE, key = x.c.kind + (x.c.group ? ' over ' + x.c.group : '');
       if (!of.has(key))
         of.set(key, { name: key, color, rows: [], items: [] });
       const lane = of.get(key);
@@ -260,6 +261,7 @@ class Lanes {
       }
       x = last;
     }
+    this.nameBands(shown, y);
     const every = 2 ** Math.ceil(Math.log2(most / 4));
     for (let b = 0; b <= most; b += every) {
       const label = bytes(b).replace('.0', '');
@@ -282,6 +284,32 @@ class Lanes {
     const right = x > (p.left + p.right) / 2;
     const node = step.view.bands[step.view.bands.length - 1].fixed;
     this.text('peak ' + bytes(step.bytes[step.peak]) + (node && !p.narrow ? ', with the host\'s copy of gathered units' : ''), x + (right ? -5 : 5), y(step.bytes[step.peak]) - 8, 'var(--ink)', right ? 'right' : 'left');
+  }
+
+  /* The name of a band stands in it where it is high enough over the width of the name. */
+  nameBands(shown, y) {
+    const p = this.places, { step, g } = this, at = [];
+    for (let x = Math.ceil(p.left); x < p.right - 4; x += 4) {
+      const bands = shown[x] < 0 ? [] : bandsAt(step, step.spans[shown[x]]);
+      let sum = 0;
+      at.push({ x, edges: bands.map(b => [y(sum), y(sum += b)]) });
+    }
+    step.view.bands.forEach((band, i) => {
+      const wide = g.measureText(band.name).width + 12, columns = Math.ceil(wide / 4);
+      let best = null;
+      for (let k = 0; k + columns <= at.length; k++) {
+        let low = Infinity, high = -Infinity;
+        for (let c = k; c < k + columns; c++) {
+          const edge = at[c].edges[i] || [0, 0];
+          low = Math.min(low, edge[0]);
+          high = Math.max(high, edge[1]);
+        }
+        if (low - high >= 14 && (!best || low - high > best.low - best.high + 4))
+          best = { x: at[k].x, low, high };
+      }
+      if (best)
+        this.text(band.name, best.x + 6, (best.low + best.high) / 2 + 0.5, inkOn(colour(band.color)));
+    });
   }
 
   drawSelection() {

@@ -1,42 +1,10 @@
-/* step.js - the page of a step, or of several layouts of one: cards, the drawings (lanes.js), what is chosen, tables. */
-const views = dataOf('data'), good = views.filter(v => !v.refused), steps = good.map(readStep);
-const main = document.querySelector('main'), several = views.length > 1;
+/* step.js - the page of a step, or of several layouts of one: the drawings (lanes.js), what is chosen in them, the filter. C wrote the
+ * words and the tables. */
+const views = dataOf('data'), steps = views.map(readStep), figures = [...document.querySelectorAll('.panel>figure')];
+const several = document.querySelector('.panels') !== null;
 const all = Math.max(...steps.map(s => s.length));
 const group = { t0: 0, t1: all, all, filter: '', bytes: 1.06 * Math.max(...steps.map(s => s.bytes[s.peak])) };
-
-/* ---- sums of a step */
-
-function sums(step) {
-  const s = { seconds: 0, wait: 0, moved: 0, calls: 0 };
-  step.view.programs.forEach(p => { s.seconds += p.runs * p.seconds; });
-  step.spans.forEach(x => {
-    if (x.part === 'run' || !step.kind)
-      return;
-    s.wait += x.program.runs * x.seconds;
-  });
-  step.collectives.forEach(x => {
-    s.moved += x.start.program.runs * x.c.bytes;
-    s.calls += x.start.program.runs;
-  });
-  return s;
-}
-const timesText = step => step.kind === 'measured' ? `measured: the median of ${step.view.programs[0].measured_runs} runs`
-  : step.kind ? 'estimated from measurements of this machine' : '';
-function subtitle(view) {
-  const runs = view.programs[0].runs;
-  return [view.ranks > 1 ? `rank ${view.rank} of ${view.ranks}` : 'one rank', view.layout, `${runs} × ${view.micro_batch} samples of this rank`,
-    `${view.isa}, ${view.threads} thread${view.threads > 1 ? 's' : ''}`].filter(t => t).join(' · ');
-}
-
-function cards(step) {
-  const s = sums(step), { view } = step, node = view.bands[view.bands.length - 1];
-  return h('div', { className: 'cards' },
-    step.kind ? card(seconds(s.seconds), 'a step, ' + step.kind) : card('not known', 'time of a step'),
-    s.calls ? card(step.kind ? seconds(s.wait) : count(s.calls), step.kind ? `in collectives, ${percent(s.wait / s.seconds)}` : 'collectives') : null,
-    s.calls ? card(bytes(s.moved), `received in ${count(s.calls)} collectives`) : null,
-    card(bytes(view.total_bytes), 'memory of this rank, as packed'),
-    node.fixed ? card(bytes(node.fixed), node.name) : null);
-}
+const secondsOf = step => step.view.programs.reduce((sum, p) => sum + p.runs * p.seconds, 0);
 
 /* ---- the details of one operation or collective */
 
@@ -45,7 +13,7 @@ const fact = (name, value) => value ? h('div', {}, h('dt', {}, name), h('dd', {}
 const placed = o => o.placement ? ' {' + Object.entries(o.placement).map(([axis, p]) => axis + ': ' + p).join(', ') + '}' : '';
 const typed = o => o ? o.type + placed(o) : 'none';
 const placeOf = o => !o.memory ? '' : o.memory + (o.name ? ` "${o.name}"` : '') + (o.offset || !o.name ? ` +${count(o.offset)} B` : '');
-const share = (x, step) => step.kind && x ? `${seconds(x)}, ${percent(x / sums(step).seconds)} of the step` : '';
+const share = (x, step) => step.kind && x ? `${seconds(x)}, ${percent(x / secondsOf(step))} of the step` : '';
 
 function timeFacts(span, step) {
   const { program, k, node } = span, other = step.kind === 'measured' && program.estimated ? program.estimated[k] : 0;
@@ -59,9 +27,10 @@ function memoryFact(span, step) {
 function collectiveFacts(x, step) {
   const { c } = x, between = step.spans.slice(x.start.index + 1, x.wait.index).filter(s => s.part === 'run');
   const over = between.reduce((sum, s) => sum + s.seconds, 0);
-  return [h('h3', {}, `${c.kind} of ${c.unit || 'a value'}`), fact('over', `${c.group}, ${c.ranks} ranks`),
+  const what = !c.group ? [fact('moved', bytes(c.bytes))] : [fact('over', `${c.group}, ${c.ranks} ranks`), /* no group: a copy between host and device */
     fact('received', c.mapped && !c.bytes ? 'nothing: the ranks of a host map one copy' : bytes(c.bytes) + (c.mapped ? ', into a copy that the ranks of a host share' : '')),
-    fact('types', (c.from === c.to ? c.from : `${c.from} to ${c.to}`) + (c.kind === 'all_gather' ? '' : `, summed in ${c.via}`)),
+    fact('types', (c.from === c.to ? c.from : `${c.from} to ${c.to}`) + (c.kind === 'all_gather' ? '' : `, summed in ${c.via}`))];
+  return [h('h3', {}, `${c.kind} of ${c.unit || 'a value'}`), ...what,
     fact('overlaps', between.length ? `${between.length} kernel${between.length > 1 ? 's' : ''}, ${between[0].node.op} to ${between[between.length - 1].node.op}` +
       (step.kind ? `, ${seconds(over)}` : '') : 'nothing'),
     fact('wait', step.kind ? share(x.wait.seconds, step) : ''),
@@ -160,7 +129,7 @@ drawings.forEach(d => {
     }
   });
 });
-matchMedia('(prefers-color-scheme: dark)').addEventListener('change', redraw);
+onRedraw.push(redraw);
 
 const names = [...new Set(steps.flatMap(s => s.spans.map(x => blockOf(x.module))))].filter(n => n);
 const chosen = h('span', { className: 'note', attributes: { 'aria-live': 'polite' } });
@@ -168,7 +137,7 @@ const filter = h('input', { type: 'search', placeholder: 'all modules', id: 'fil
 filter.addEventListener('input', () => {
   group.filter = filter.value.trim();
   redraw();
-  fillTables();
+  filterTables();
 });
 const button = (text, label, does) => h('button', { type: 'button', onclick: does, title: label, attributes: { 'aria-label': label } }, text);
 const controls = h('div', { className: 'tools' }, h('label', { htmlFor: 'filter' }, 'Module'), filter,
@@ -177,10 +146,10 @@ const controls = h('div', { className: 'tools' }, h('label', { htmlFor: 'filter'
 
 /* ---- tables */
 
-const tables = h('div', {});
-/* Calls of an operation in a phase count together. */
+const opsOfAll = several ? null : document.querySelector('#ops .scroll'), units = document.querySelector('#units');
+/* As C wrote it for all modules: calls of an operation in a phase count together. */
 function opsTable(step, d) {
-  const ops = new Map(), all = { seconds: 0 };
+  const ops = new Map();
   step.spans.filter(s => s.part === 'run' && d.shows(s.module)).forEach(s => {
     const key = s.phase + ' ' + s.node.op, o = ops.get(key) || { phase: s.phase, op: s.node.op, calls: 0, seconds: 0, flops: 0, bytes: 0 };
     const { runs } = s.program;
@@ -190,69 +159,32 @@ function opsTable(step, d) {
     o.bytes += runs * (s.node.bytes || 0);
     ops.set(key, o);
   });
-  const list = [...ops.values()], by = step.kind ? 'seconds' : 'bytes', total = step.kind ? sums(step).seconds : list.reduce((s, o) => s + o.bytes, 0);
+  const list = [...ops.values()], by = step.kind ? 'seconds' : 'bytes', total = step.kind ? secondsOf(step) : list.reduce((s, o) => s + o.bytes, 0);
   list.sort((a, b) => b[by] - a[by]);
-  all.seconds = list.reduce((s, o) => s + o.seconds, 0);
   const bar = o => h('span', { className: 'bar', style: `width:${Math.max(2, 90 * o[by] / list[0][by])}px;background:${PHASES[o.phase]}` });
-  return [table(['operation', 'phase', 'calls', step.kind ? 'time' : 'moved', 'share', 'GFLOP', ''], list.slice(0, 14).map(o =>
-    [o.op, o.phase, count(o.calls), step.kind ? seconds(o.seconds) : bytes(o.bytes), percent(o[by] / total), o.flops ? (o.flops / 1e9).toPrecision(3) : '', bar(o)])), all];
+  return table(['operation', 'phase', 'calls', step.kind ? 'time' : 'moved', 'share', 'GFLOP', ''], list.slice(0, 14).map(o =>
+    [o.op, o.phase, count(o.calls), step.kind ? seconds(o.seconds) : bytes(o.bytes), percent(o[by] / total), o.flops ? (o.flops / 1e9).toPrecision(3) : '', bar(o)]));
 }
-/* One row for each unit and kind of collective, the longest waits first. */
-function unitsTable(step, d) {
-  const rows = new Map();
-  step.collectives.filter(x => d.shows(x.module)).forEach(x => {
-    const key = x.c.kind + x.c.group + (isUnit(x.c) ? x.c.unit : ''), runs = x.start.program.runs;
-    const r = rows.get(key) || { kind: x.c.kind, unit: isUnit(x.c) ? x.c.unit.slice(5) : 'activations', group: x.c.group, calls: 0, bytes: 0, over: 0, wait: 0 };
-    r.calls += runs;
-    r.bytes += runs * x.c.bytes;
-    r.over += runs * (x.wait.from - x.start.to);
-    r.wait += runs * x.wait.seconds;
-    rows.set(key, r);
-  });
-  const list = [...rows.values()].sort((a, b) => b.wait - a.wait || b.bytes - a.bytes), most = 40;
-  const times = step.kind ? ['overlapped', 'wait'] : [];
-  return list.length ? [h('h2', {}, 'Collectives by unit'), table(['unit', 'collective', 'over', 'calls', 'received', ...times], list.slice(0, most).map(r =>
-    [r.unit, r.kind, r.group, count(r.calls), bytes(r.bytes), ...(step.kind ? [seconds(r.over), seconds(r.wait)] : [])])),
-    list.length > most ? h('p', { className: 'note' }, `and ${list.length - most} more`) : null] : [];
-}
-function fillTables() {
+/* The tables of a page with one layout show the modules of the filter. */
+function filterTables() {
   if (several)
     return;
-  const [ops, all] = opsTable(steps[0], drawings[0]);
-  chosen.textContent = group.filter && steps[0].kind ? `${seconds(all.seconds)} in kernels, ${percent(all.seconds / sums(steps[0]).seconds)} of the step` : '';
-  tables.replaceChildren(h('h2', {}, steps[0].kind ? 'Where the time goes' : 'What the kernels move'), ops, ...unitsTable(steps[0], drawings[0]).filter(e => e));
-}
-function compareTable() {
-  const all = steps.map(s => ({ step: s, s: sums(s) })), timed = steps.every(s => s.kind);
-  const line = (name, value, text) => {
-    const first = value(all[0]);
-    if (all.every(a => !value(a)))
-      return null;
-    return [name, ...all.map((a, i) => text(value(a)) + (i && first && value(a) !== first ? `  (${value(a) > first ? '+' : '−'}${percent(Math.abs(value(a) / first - 1))})` : ''))];
-  };
-  const rows = [timed ? line('time of a step', a => a.s.seconds, seconds) : null, timed ? line('in collectives', a => a.s.wait, seconds) : null,
-    line('collectives', a => a.s.calls, count), line('received', a => a.s.moved, bytes), line('memory, as packed', a => a.step.view.total_bytes, bytes),
-    ...good[0].bands.map((b, i) => line('at the peak: ' + b.name, a => bandsAt(a.step, a.step.spans[a.step.peak])[i], bytes))];
-  return table(['', ...good.map(v => v.name)], rows.filter(r => r));
+  const { filter } = group, d = drawings[0], [step] = steps;
+  document.querySelector('#ops .scroll').replaceWith(filter ? opsTable(step, d) : opsOfAll);
+  const inKernels = step.spans.filter(s => s.part === 'run' && d.shows(s.module)).reduce((sum, s) => sum + s.program.runs * s.seconds, 0);
+  chosen.textContent = filter && step.kind ? `${seconds(inKernels)} in kernels, ${percent(inKernels / secondsOf(step))} of the step` : '';
+  for (const r of units ? units.querySelector('tbody').rows : [])
+    r.hidden = !d.shows(unitModule(r.cells[0].textContent));
 }
 
 /* ---- the page */
 
 const legend = (name, color, pale) => h('span', { className: 'key' }, h('i', { style: `background:${color}${pale ? ';opacity:.3' : ''}` }), name);
-const used = good[0].bands.filter((b, i) => steps.some(s => s.spans.some(x => bandsAt(s, x)[i])));
+const used = views[0].bands.filter((b, i) => steps.some(s => s.spans.some(x => bandsAt(s, x)[i])));
 const key = h('p', { className: 'legend' }, steps.some(s => s.collectives.length) ? [legend('a collective under way', 'var(--ink)', true), legend('a rank waits for it', 'var(--ink)')] : null,
   used.map(b => legend(b.name, b.color)));
-const runs = good[0].programs[0].runs;
-const shown = (runs > 1 ? `One of ${runs} micro-batches, then the update. ` : '') +
-  (steps.every(s => s.kind) ? '' : 'Times are not known here, so every kernel call is equally wide: lockstep doctor, or --measure, measures them. ') +
-  'Drag over a part to zoom in.';
-const panel = (d, i) => h('section', { className: 'panel' }, several ? [h('h2', {}, good[i].name), h('p', { className: 'sub' }, subtitle(good[i]))] : null,
-  h('figure', { className: 'chart' }, d.canvas));
-main.append(h('h1', {}, several ? document.title.replace(/ – lockstep$/, '') : 'Step of ' + good[0].name),
-  h('p', { className: 'sub' }, several ? 'All drawings have the same axes: time to the right, memory upwards.'
-    : subtitle(good[0]) + (timesText(steps[0]) ? ' · times ' + timesText(steps[0]) : '')),
-  ...views.filter(v => v.refused).map(v => h('p', { className: 'warn' }, `${v.name} is refused: ${v.refused}`)),
-  several ? '' : cards(steps[0]), controls, h('p', { className: 'note' }, shown), h('div', { className: several ? 'panels' : '' }, drawings.map(panel)),
-  key, facts, several ? compareTable() : tables);
+figures.forEach((f, i) => f.prepend(drawings[i].canvas));
+const panels = figures[0].parentNode.parentNode;
+panels.before(controls);
+panels.after(key, facts);
 tell(drawings[0]);
-fillTables();

@@ -6,7 +6,6 @@
 
 #include "base/file.h"
 #include "pages/report.h"
-#include "pages/run_page.h"
 
 static ls_status of_recipe(const char *dir)
 {
@@ -46,7 +45,7 @@ static ls_status of_program(const char *storage, const char *name, const char *d
     if (s == LS_OK)
         s = ls_rundir_open_own(&d, &(ls_own_run){ storage, name, config, "residual" }, NULL);
     if (s == LS_OK)
-        s = ls_run_page_write(d, d->before);
+        s = ls_report_write(d, &(ls_report){ .state = d->before });
     ls_rundir_close(&d, LS_RUN_NEW, NULL);
     free(config);
     free(path);
