@@ -1,5 +1,6 @@
-/* generation.h - how a model generates text: its sizes, and the builders of a generator's programs. A generator
- * knows no model: the row of a model in a recipe makes this (recipe/model_row.h), or a function below. */
+/* generation.h - how a model generates text: its sizes, and the builders of a generator's programs. A
+ * generator knows no model: the row of a model in a recipe makes this (recipe/model_row.h), or a function
+ * below. */
 #pragma once
 #include "lockstep/models.h"
 
@@ -7,10 +8,10 @@ typedef struct ls_generation {
     const void *config; /* of the builders; it must live until the programs are built */
     int64_t vocabulary;
     int64_t places; /* tokens that the caches hold */
-    /* Of a model that reads a source and writes a target: the most tokens of a source, the token behind shorter
-     * ones, and the first token of a target. source 0: the model continues a prompt. */
+    /* Of a model that reads a source and writes a target: the most tokens of a source, the token behind
+     * shorter ones, and the first token of a target. source 0: the model continues a prompt. */
     int64_t source, pad_token, start_token;
-    /* Builds the program `encode`, which reads `prompts` sources, as ls_t5_build_encoder; for a source only. */
+    /* With a source: builds the program `encode`, which reads `prompts` sources, as ls_t5_build_encoder. */
     ls_status (*encode)(ls_graph *g, const struct ls_generation *m, int64_t prompts);
     /* Builds a program that takes `tokens` tokens of each prompt, as ls_decoder_build_cached; with a source
      * tokens is 1, and the program as that of ls_t5_build_cached. */
