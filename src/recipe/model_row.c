@@ -26,6 +26,8 @@ const ls_model_row *const LS_MODELS[] = { &ls_vit_row,
                                           &ls_module_row,
                                           NULL };
 
+const char *ls_model_word(int row) { return LS_MODELS[row] ? LS_MODELS[row]->name : NULL; }
+
 const ls_model_row *ls_model_row_find(const char *name)
 {
     const ls_model_row *const *m = LS_MODELS;

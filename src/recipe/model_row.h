@@ -77,6 +77,7 @@ typedef struct ls_model_row {
 
 extern const ls_model_row *const LS_MODELS[]; /* ended by NULL */
 
+const char *ls_model_word(int row);                      /* NULL after the last */
 const ls_model_row *ls_model_row_find(const char *name); /* NULL: none */
 const ls_model_row *ls_recipe_model(const ls_recipe *r);
 /* Builds the recipe's model: an ls_build_fn whose configuration is the ls_recipe. */
