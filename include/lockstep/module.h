@@ -1,18 +1,19 @@
 /* module.h - a model of your own for the command: a shared object with one symbol, which a recipe names.
  *
- *     static ls_status open_model(void **self, ls_config *c)
- *     {
- *         static settings s;
- *         s.hidden = ls_config_int(c, "hidden", 64, 1, 1000000);
- *         *self = &s;
- *         return LS_OK;
- *     }
+ *     typedef struct settings {
+ *         int64_t hidden;
+ *     } settings;
+ *     static const ls_module_key KEYS[] = {
+ *         { "hidden", LS_MODULE_INT, offsetof(settings, hidden), "64", 1, 65536, NULL, "width" },
+ *         LS_MODULE_KEYS_END,
+ *     };
  *     static ls_status build(ls_graph *g, const void *self, int64_t batch) { ... }
  *
  *     LS_MODULE_EXPORT const ls_model_module *lockstep_module(void)
  *     {
  *         static const ls_model_module module = { LS_MODULE_DEFAULTS, .name = "mine", .version = "1",
- *                                                 .open = open_model, .build = build };
+ *                                                 .keys = KEYS, .settings = sizeof(settings),
+ *                                                 .build = build };
  *         return &module;
  *     }
  *
@@ -34,21 +35,36 @@
 extern "C" {
 #endif
 
-/* A map of a recipe, model.config or data.config. Whatever is asked, with its default, is the resolved
- * config; a key that was not asked is refused with the nearest one that was. A key may be a path:
- * "encoder.layers" is in {encoder: {layers: 2}}. A value that is refused is reported when `open` has
- * returned, and the call returns the default. For calls inside `open` and `data` only. */
-typedef struct ls_config ls_config;
-/* A whole number from `least` to `most`. */
-LS_API int64_t ls_config_int(ls_config *c, const char *key, int64_t by_default, int64_t least, int64_t most);
-/* A number from `least` to `most`. */
-LS_API double ls_config_float(ls_config *c, const char *key, double by_default, double least, double most);
-LS_API bool ls_config_bool(ls_config *c, const char *key, bool by_default);
-/* A text, which lives as long as the recipe. by_default NULL: the recipe must have the key; NULL comes
- * back where it has not. */
-LS_API const char *ls_config_text(ls_config *c, const char *key, const char *by_default);
+typedef enum ls_module_kind {
+    LS_MODULE_INT,   /* int64_t */
+    LS_MODULE_FLOAT, /* double */
+    LS_MODULE_BOOL,  /* bool */
+    LS_MODULE_TEXT,  /* const char *; it lives as long as the module is open */
+    LS_MODULE_CHOICE /* an enum or int: the index of the word */
+} ls_module_kind;
 
-enum { LS_MODULE_ABI = 3 }; /* grows when the meaning of a public struct or function changes */
+/* A key of model.config or data.config. Its value fills a member of the module's struct of settings.
+ * Messages,
+ * --set, `lockstep recipe` and `lockstep recipe --reference FILE` follow from the rows. A key that no row has
+ * is refused with the nearest one. */
+typedef struct ls_module_key {
+    const char *key; /* "hidden", or a path: "encoder.layers" is in {encoder: {layers: 2}} */
+    ls_module_kind kind;
+    size_t offset; /* of the member in the struct of settings */
+    const char
+        *by_default;    /* as a recipe has it: "64", "true", "gelu"; NULL: every recipe must set the key */
+    double least, most; /* INT, FLOAT: the range; both count as inside */
+    const char *const *words; /* CHOICE: ended by NULL */
+    const char *help;         /* what it is; shown by `lockstep recipe --reference FILE` */
+} ls_module_key;
+#define LS_MODULE_KEYS_END                             \
+    {                                                  \
+        NULL, LS_MODULE_INT, 0, NULL, 0, 0, NULL, NULL \
+    } /* ends an array of rows */
+
+/* Grows when the meaning of a public struct or function changes. Since 4 a module declares its keys as rows;
+ * before, it read them with calls. */
+enum { LS_MODULE_ABI = 4 };
 
 /* What lockstep_module returns; it must live as long as the process. Functions that may be NULL are not
  * needed. A function that fails says why with ls_fail. */
@@ -56,13 +72,19 @@ typedef struct ls_model_module {
     uint32_t size, abi;         /* of this struct, and LS_MODULE_ABI, where the module was compiled */
     const char *name, *version; /* for people, and in checkpoints */
     void (*library)(void);      /* ls_graph_create as the module sees it: there is one library in a process */
-    /* Reads the config; *self is what the others get. May be NULL: the config is empty. */
-    ls_status (*open)(void **self, ls_config *c);
+    /* The keys of model.config and of data.config, ended by LS_MODULE_KEYS_END; NULL: there are none. And the
+     * sizes of the structs that they fill. */
+    const ls_module_key *keys, *data_keys;
+    size_t settings, data_settings;
+    /* Makes of the filled settings what the others get as self. *self is the settings when it is called. They
+     * live until `close` has returned. May be NULL: self is the settings. */
+    ls_status (*open)(void **self, const void *settings);
     /* The model for `batch` samples, as ls_trainer_create takes it; config is *self. It is called several
      * times and must build the same each time, with the same parameters in training and evaluation. */
     ls_build_fn build;
-    /* A split of `data: {type: module}`, with data.config. May be NULL: the recipe names other data. */
-    ls_status (*data)(ls_dataset **out, void *self, ls_split split, ls_config *c);
+    /* A split of `data: {type: module}`; settings: filled from data.config, NULL without data_keys. May be
+     * NULL: the recipe names other data. */
+    ls_status (*data)(ls_dataset **out, void *self, ls_split split, const void *settings);
     void (*close)(void *self); /* may be NULL; called only after an open that succeeded */
 } ls_model_module;
 #define LS_MODULE_DEFAULTS \
@@ -73,7 +95,8 @@ static inline ls_model_module ls_model_module_default(void)
 {
     ls_model_module m;
     m.size = sizeof m, m.abi = LS_MODULE_ABI, m.library = (void (*)(void))ls_graph_create;
-    m.name = m.version = NULL, m.open = NULL, m.build = NULL, m.data = NULL, m.close = NULL;
+    m.name = m.version = NULL, m.keys = m.data_keys = NULL, m.settings = m.data_settings = 0;
+    m.open = NULL, m.build = NULL, m.data = NULL, m.close = NULL;
     return m;
 }
 

@@ -309,10 +309,11 @@ LS_API ls_status ls_recipe_reset(ls_recipe *r, const char *const *keys);
  * number or a known word is its value. With `origins`, every line ends in a comment with the origin of its
  * value. */
 LS_API char *ls_recipe_yaml(const ls_recipe *r, bool origins);
-/* One value as YAML ("[0.9, 0.999]"), malloc'ed; NULL for an unknown key or out of memory. */
+/* One value as YAML ("[0.9, 0.999]"), malloc'ed; NULL for an unknown key or out of memory. A key may be in a
+ * map of a module's keys: "model.config.hidden". */
 LS_API char *ls_recipe_value(const ls_recipe *r, const char *key);
 /* Origin of a value: "default", "FILE:LINE", "FILE:LINE (environment NAME)", "--set", or that of
- * ls_recipe_set. NULL for an unknown key. */
+ * ls_recipe_set. NULL for an unknown key. A key in a map of a module's keys has an origin of its own. */
 LS_API const char *ls_recipe_origin(const ls_recipe *r, const char *key);
 /* The differences of two recipes, "train.global_batch: 128 here, 64 there", joined by "; "; malloc'ed. "":
  * there is none. NULL: out of memory. Keys that may change between two starts of one run (epochs, log,

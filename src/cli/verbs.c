@@ -320,10 +320,13 @@ const ls_verb LS_VERBS[] = {
       "line of a file, on the command line, or as a default. Without RECIPE it lists the bundled recipes.",
       "lockstep recipe                                        # bundled recipes\n"
       "lockstep recipe vit-fashion-mnist > my.yaml            # copy it and change it\n"
-      "lockstep recipe --reference                            # every key (docs/recipe.md)",
+      "lockstep recipe --reference                            # every key (docs/recipe.md)\n"
+      "lockstep recipe --reference ./model.so                 # those of a model of your own",
       (const ls_option_row[]){
           { "--reference", LS_OPTION_FLAG,
-            .help = "print every key with type, default and meaning, as Markdown" },
+            .help = "print every key with type, default and meaning, as Markdown; with a model (vit, mlp, "
+                    "and so on) or "
+                    "a module's shared object in place of RECIPE, its keys" },
           { "--source", LS_OPTION_FLAG, .help = "print a bundled recipe as it was written" },
           END },
       ls_verb_recipe },

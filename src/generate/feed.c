@@ -7,11 +7,11 @@
 static ls_status check_ids(const ls_generator *g, const int32_t *ids, int64_t n)
 {
     for (int64_t i = 0; i < n; i++)
-        if (ids[i] < 0 || ids[i] >= g->vocabulary)
+        if (ids[i] < 0 || ids[i] >= g->model.vocabulary)
             return ls_fail(
                 LS_E_ARG,
                 "token id %d (number %lld of %lld) is out of range: the vocabulary has ids 0 to %lld", ids[i],
-                (long long)i, (long long)n, (long long)g->vocabulary - 1);
+                (long long)i, (long long)n, (long long)g->model.vocabulary - 1);
     return LS_OK;
 }
 
@@ -94,7 +94,7 @@ static int64_t soonest(const ls_generator *g, int64_t n, int program, int *first
 static int program_for(const ls_generator *g, int64_t n)
 {
     int first;
-    soonest(g, n, g->is_t5 ? g->programs : LS_DECODE + 1, &first);
+    soonest(g, n, ls_generator_has_sources(g) ? g->programs : LS_DECODE + 1, &first);
     return first;
 }
 
@@ -125,9 +125,9 @@ ls_status ls_generator_continue(ls_generator *g, int64_t n, const ls_tokens *pro
     int64_t columns = 0;
     for (int64_t p = 0; p < n; p++) {
         LS_TRY(check_ids(g, prompts[p].ids, prompts[p].n));
-        if (prompts[p].n > g->places - g->position)
+        if (prompts[p].n > g->model.places - g->position)
             return ls_fail(LS_E_USAGE, "%lld tokens and %lld more are beyond the context of %lld tokens",
-                           (long long)g->position, (long long)prompts[p].n, (long long)g->places);
+                           (long long)g->position, (long long)prompts[p].n, (long long)g->model.places);
         columns = prompts[p].n > columns ? prompts[p].n : columns;
     }
     for (int64_t at = 0; at < columns;) {
@@ -151,8 +151,8 @@ ls_status ls_generator_feed(ls_generator *g, const int32_t *ids, int64_t n, cons
     if (g->rows > 1)
         return ls_fail(LS_E_ARG, "tokens for one text: this generator has %lld prompts and %lld beams",
                        (long long)g->prompts, (long long)g->beams);
-    if (g->is_t5 && !g->has_read)
-        return ls_fail(LS_E_ARG, "a T5 reads a source before it writes: ls_generator_read");
+    if (ls_generator_has_sources(g) && !g->has_read)
+        return ls_fail(LS_E_ARG, "this model reads a source before it writes: call ls_generator_read first");
     LS_TRY(ls_generator_continue(g, 1, &(ls_tokens){ .ids = (int32_t *)(uintptr_t)ids, .n = n }));
     *logits = g->scores;
     return LS_OK;
@@ -160,7 +160,7 @@ ls_status ls_generator_feed(ls_generator *g, const int32_t *ids, int64_t n, cons
 
 ls_status ls_generator_read_all(ls_generator *g, int64_t n, const ls_tokens *sources)
 {
-    const int64_t length = g->t5.source_length;
+    const int64_t length = g->model.source;
     for (int64_t p = 0; p < n; p++) {
         LS_TRY(check_ids(g, sources[p].ids, sources[p].n));
         if (sources[p].n > length)
@@ -170,7 +170,7 @@ ls_status ls_generator_read_all(ls_generator *g, int64_t n, const ls_tokens *sou
     LS_TRY(feed_prepare(g));
     for (int64_t i = 0; i < g->prompts * length; i++) {
         const int64_t p = i / length, t = i % length;
-        g->id[i] = p < n && t < sources[p].n ? sources[p].ids[t] : (int32_t)g->t5.pad_token;
+        g->id[i] = p < n && t < sources[p].n ? sources[p].ids[t] : (int32_t)g->model.pad_token;
     }
     g->position = 0;
     g->has_read = false;
@@ -185,7 +185,8 @@ ls_status ls_generator_read(ls_generator *g, const int32_t *ids, int64_t n)
     LS_ARG(g);
     if (n)
         LS_ARG(ids);
-    if (!g->is_t5)
-        return ls_fail(LS_E_ARG, "only a T5 reads sources; a language model continues its prompt");
+    if (!ls_generator_has_sources(g))
+        return ls_fail(LS_E_ARG,
+                       "this model does not read sources: it continues a prompt (ls_generator_feed)");
     return ls_generator_read_all(g, 1, &(ls_tokens){ .ids = (int32_t *)(uintptr_t)ids, .n = n });
 }

@@ -51,19 +51,19 @@ static ls_status generate_begin(job *j, const ls_tokens *prompts, int64_t number
     j->from = ls_sys_calloc((size_t)rows, sizeof *j->from);
     if (!j->search || !j->over || !j->first || !j->ids || !j->positions || !j->from)
         return ls_fail(LS_E_MEMORY, "out of memory for %lld texts", (long long)j->n);
-    j->start = (int32_t)g->t5.start_token;
+    j->start = (int32_t)g->model.start_token;
     for (int64_t p = 0; p < j->n; p++) {
-        const int64_t room = g->is_t5 ? g->places : g->places - prompts[p].n,
+        const int64_t room = ls_generator_has_sources(g) ? g->model.places : g->model.places - prompts[p].n,
                       most = j->o->tokens < room ? j->o->tokens : room;
-        j->first[p] = g->is_t5 ? 1 : prompts[p].n;
+        j->first[p] = ls_generator_has_sources(g) ? 1 : prompts[p].n;
         j->over[p] = most < 1;
         j->most = most > j->most ? most : j->most;
         const ls_search_opts o = { .how = j->o,
                                    .beams = g->beams,
-                                   .vocabulary = g->vocabulary,
+                                   .vocabulary = g->model.vocabulary,
                                    .most = most > 0 ? most : 0,
-                                   .before = g->is_t5 ? &j->start : prompts[p].ids,
-                                   .n_before = g->is_t5 ? 1 : prompts[p].n,
+                                   .before = ls_generator_has_sources(g) ? &j->start : prompts[p].ids,
+                                   .n_before = ls_generator_has_sources(g) ? 1 : prompts[p].n,
                                    .position = j->first[p],
                                    .prompt = number + p,
                                    .threads = g->threads };
@@ -85,7 +85,7 @@ static ls_status decode(job *j, int64_t n)
     }
     LS_TRY(ls_generator_decode(g, j->ids, j->positions, j->from));
     g->position = j->first[0] + n;
-    j->apart = g->vocabulary;
+    j->apart = g->model.vocabulary;
     return LS_OK;
 }
 
@@ -93,7 +93,7 @@ static ls_status read_prompts(job *j, const ls_tokens *prompts)
 {
     ls_generator *g = j->g;
     ls_generator_rewind(g, 0);
-    if (!g->is_t5) {
+    if (!ls_generator_has_sources(g)) {
         LS_TRY(ls_generator_continue(g, j->n, prompts));
         j->apart = 0;
     } else {
@@ -117,7 +117,7 @@ static ls_status advance(job *j, bool *all_over)
         const int64_t r = p * g->beams;
         if (j->over[p])
             continue;
-        LS_TRY(ls_search_advance(j->search[p], j->logits + r * g->vocabulary, j->apart, j->ids + r,
+        LS_TRY(ls_search_advance(j->search[p], j->logits + r * g->model.vocabulary, j->apart, j->ids + r,
                                  j->from + r, &j->over[p]));
         *all_over = *all_over && j->over[p];
         if (g->beams == 1 && j->o->on_token && !ls_search_ended(j->search[p]))
@@ -150,7 +150,7 @@ static ls_status generate_check(const ls_generator *g, int64_t n, const ls_token
 {
     LS_ARG_ENUM(ls_early_stopping, o->early_stopping, LS_EARLY_STOPPING_NEVER);
     for (int64_t p = 0; p < n; p++)
-        if (prompts[p].n < 1 && !g->is_t5)
+        if (prompts[p].n < 1 && !ls_generator_has_sources(g))
             return ls_fail(LS_E_ARG, "no token is given: at least one is needed");
     return LS_OK;
 }

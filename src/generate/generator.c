@@ -1,5 +1,5 @@
 /* generator.c - a model that generates text, as programs of one session, which share weights and caches. Some
- * read prompts: `prefill` takes many tokens of each prompt at a time, `encode` of a T5 reads sources. The
+ * read prompts: `prefill` takes many tokens of each prompt at a time, `encode` reads sources. The
  * program `decode` takes one token of each row. feed.c runs them. */
 #include "generator_own.h"
 
@@ -23,14 +23,13 @@ static ls_status build_encode(ls_graph *graph, const void *generator, int64_t si
 {
     const ls_generator *g = generator;
     (void)size;
-    return ls_t5_build_encoder(graph, &g->t5, g->prompts);
+    return g->model.encode(graph, &g->model, g->prompts);
 }
 
 static ls_status build_tokens(ls_graph *graph, const void *generator, int64_t tokens)
 {
     const ls_generator *g = generator;
-    return g->is_t5 ? ls_t5_build_cached(graph, &g->t5, g->prompts, g->beams)
-                    : ls_decoder_build_cached(graph, &g->decoder, g->prompts, g->beams, tokens);
+    return g->model.decode(graph, &g->model, g->prompts, g->beams, tokens);
 }
 
 static int nodes(const ls_generator *g)
@@ -61,19 +60,15 @@ static ls_tensor_list list_of(const weights *l)
     return (ls_tensor_list){ .n = l->n, .tensors = l->whole, .mine = l->ranges };
 }
 
-/* Appends the whole parameter of which a rank has the block `mine`. */
-static void generator_append(const ls_generator *g, weights *l, const ls_source_attrs *a,
-                             const ls_place *mine)
+/* Appends the whole parameter of which this rank has a block at `mine`. */
+static void generator_append(const ls_generator *g, weights *l, const ls_node *param, const ls_place *mine)
 {
-    ls_type whole = mine->type;
-    for (int axis = 0; axis < g->parallel.mesh.n; axis++)
-        if (a->sharded.dim[axis])
-            whole.dims[a->sharded.dim[axis] - 1] *= g->parallel.mesh.axes[axis].size;
+    int64_t parts;
+    const ls_source_attrs *a = param->attrs;
+    ls_type whole = ls_param_whole(param, &g->parallel.mesh, &parts);
     ls_box *box = &l->boxes[l->n];
-    *box = ls_box_of(&whole);
-    for (int d = 0; d < whole.ndim; d++)
-        if (whole.dims[d] != mine->type.dims[d])
-            ls_box_slice(box, d, mine->type.dims[d] * g->parallel.rank, mine->type.dims[d]);
+    *box = ls_param_box(&a->sharded, &whole, parts, &g->parallel.mesh, g->parallel.rank);
+    whole.dtype = mine->type.dtype;
     l->whole[l->n] = (ls_named_tensor){ a->name, ls_tensor_of(NULL, &whole) };
     l->ranges[l->n++] = (ls_range){ .count = ls_box_count(box), .place = *mine, .box = box };
 }
@@ -101,7 +96,7 @@ static ls_status list(const ls_generator *g, weights *l)
             ls_place place;
             s = ls_session_place(g->session, a->name, &place);
             if (s == LS_OK)
-                generator_append(g, l, a, &place);
+                generator_append(g, l, node, &place);
         }
     return s;
 }
@@ -143,7 +138,7 @@ static ls_status bind(ls_generator *g)
     }
     if (g->beams > 1)
         LS_TRY(ls_session_place(g->session, "from", &g->from));
-    if (!g->is_t5)
+    if (!ls_generator_has_sources(g))
         LS_TRY(ls_session_place(g->session, "row", &g->row));
     return ls_session_place(g->session, "logits", &g->logits);
 }
@@ -183,12 +178,12 @@ static ls_status add_programs(ls_generator *g, const ls_precision *p, const ls_d
 {
     const int n = sizeof PREFILL_ROWS / sizeof PREFILL_ROWS[0];
     LS_TRY(add_program(g, 1, p, d));
-    if (g->is_t5)
+    if (ls_generator_has_sources(g))
         return add_program(g, LS_SOURCES, p, d);
     for (int i = 0; i < n; i++) {
         const int64_t tokens = PREFILL_ROWS[i] / g->prompts,
                       fewer = i + 1 < n ? PREFILL_ROWS[i + 1] / g->prompts : 0;
-        if (tokens > 1 && fewer < g->places) /* else the next program takes any prompt at once */
+        if (tokens > 1 && fewer < g->model.places) /* else the next program takes any prompt at once */
             LS_TRY(add_program(g, tokens, p, d));
     }
     return LS_OK;
@@ -227,21 +222,17 @@ static ls_status generator_check(const ls_generator_opts *o)
     return LS_OK;
 }
 
-/* Makes a generator for the model of `like`. */
-static ls_status create(ls_generator **out, const ls_generator *like, const ls_weights *w,
-                        const ls_generator_opts *o)
+ls_status ls_generator_of(ls_generator **out, const ls_generation *model, const ls_weights *w,
+                          const ls_generator_opts *o)
 {
     *out = NULL;
     LS_TRY(generator_check(o));
     ls_generator *g = ls_sys_calloc(1, sizeof *g);
     if (!g)
         return ls_fail(LS_E_MEMORY, "out of memory for a generator");
-    *g = *like;
-    int64_t *places = g->is_t5 ? &g->t5.target_length : &g->decoder.seq_length;
-    *places = o->places ? o->places : *places;
-    g->t5.source_length = o->source ? o->source : g->t5.source_length;
-    g->places = *places;
-    g->vocabulary = g->is_t5 ? g->t5.vocab_size : g->decoder.vocab_size;
+    g->model = *model;
+    g->model.places = o->places ? o->places : model->places;
+    g->model.source = model->source && o->source ? o->source : model->source;
     g->prompts = o->prompts;
     g->beams = o->beams;
     g->rows = o->prompts * o->beams;
@@ -253,6 +244,7 @@ static ls_status create(ls_generator **out, const ls_generator *like, const ls_w
         g->parallel.rank = ls_group_rank(o->group);
     }
     ls_status s = generator_fill(g, w, o);
+    g->model.config = NULL;
     if (s != LS_OK)
         ls_generator_destroy(&g);
     *out = g;
@@ -265,8 +257,8 @@ ls_status ls_generator_create_with(ls_generator **out, const ls_decoder_config *
     LS_ARG(out);
     LS_ARG(config);
     LS_ARG(w);
-    return create(out, &(ls_generator){ .decoder = *config }, w,
-                  o ? o : &(const ls_generator_opts){ LS_GENERATOR_DEFAULTS });
+    const ls_generation model = ls_decoder_generation(config);
+    return ls_generator_of(out, &model, w, o ? o : &(const ls_generator_opts){ LS_GENERATOR_DEFAULTS });
 }
 
 ls_status ls_generator_create_t5_with(ls_generator **out, const ls_t5_config *config, const ls_weights *w,
@@ -275,22 +267,22 @@ ls_status ls_generator_create_t5_with(ls_generator **out, const ls_t5_config *co
     LS_ARG(out);
     LS_ARG(config);
     LS_ARG(w);
-    return create(out, &(ls_generator){ .is_t5 = true, .t5 = *config }, w,
-                  o ? o : &(const ls_generator_opts){ LS_GENERATOR_DEFAULTS });
+    const ls_generation model = ls_t5_generation(config);
+    return ls_generator_of(out, &model, w, o ? o : &(const ls_generator_opts){ LS_GENERATOR_DEFAULTS });
 }
 
 ls_status ls_generator_of_recipe(ls_generator **out, const ls_recipe *r, const ls_weights *w,
                                  const ls_generator_opts *o)
 {
     const ls_model_row *m = ls_recipe_model(r);
-    ls_decoder_config decoder;
-    ls_t5_config t5;
-    if (m->decoder) {
-        m->decoder(&decoder, r, m->preset);
-        return create(out, &(ls_generator){ .decoder = decoder }, w, o);
-    }
-    m->t5(&t5, r);
-    return create(out, &(ls_generator){ .is_t5 = true, .t5 = t5 }, w, o);
+    ls_generation model;
+    ls_arena a;
+    ls_arena_init(&a);
+    ls_status s = m->generation(&model, r, m->preset, &a);
+    if (s == LS_OK)
+        s = ls_generator_of(out, &model, w, o);
+    ls_arena_release(&a);
+    return s;
 }
 
 static ls_status open_as(ls_generator **out, ls_recipe *recipe, const ls_generator_opts *o)
@@ -344,7 +336,7 @@ void ls_generator_destroy(ls_generator **gp)
 int64_t ls_generator_places(const ls_generator *g)
 {
     LS_ARG_OR(g, 0);
-    return g->places;
+    return g->model.places;
 }
 int64_t ls_generator_position(const ls_generator *g)
 {
@@ -354,7 +346,7 @@ int64_t ls_generator_position(const ls_generator *g)
 int64_t ls_generator_vocabulary(const ls_generator *g)
 {
     LS_ARG_OR(g, 0);
-    return g->vocabulary;
+    return g->model.vocabulary;
 }
 size_t ls_generator_bytes(const ls_generator *g)
 {

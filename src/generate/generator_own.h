@@ -3,17 +3,15 @@
 #pragma once
 #include "execute/session.h"
 #include "lockstep/generate.h"
+#include "models/generation.h"
 
-enum { LS_DECODE, LS_ENCODE, LS_GENERATOR_PROGRAMS = 4 }; /* LS_ENCODE: of a T5 */
+enum { LS_DECODE, LS_ENCODE, LS_GENERATOR_PROGRAMS = 4 }; /* LS_ENCODE: of a model that reads sources */
 enum { LS_SOURCES = 0 };                                  /* what `encode` takes */
 enum { LS_GENERATOR_RUNS = 8 };                           /* that may be in the queue at once */
 
 struct ls_generator {
-    bool is_t5;
-    ls_decoder_config decoder;    /* if not is_t5 */
-    ls_t5_config t5;              /* if is_t5 */
+    ls_generation model;          /* its config is NULL once the programs are built */
     int64_t prompts, beams, rows; /* rows = prompts * beams */
-    int64_t vocabulary, places;
     ls_group *group; /* whose ranks split the layers; NULL: one rank */
     ls_parallel parallel;
     int programs, threads;
@@ -28,17 +26,19 @@ struct ls_generator {
     int queued; /* runs since the last wait */
     float *scores;
     int64_t position; /* number of tokens in the caches of the first row */
-    bool has_read;    /* T5: it has read a source */
+    bool has_read;    /* a source */
 };
 
+static inline bool ls_generator_has_sources(const ls_generator *g) { return g->model.source > 0; }
 /* Elements of the largest input of tokens. */
 size_t ls_generator_most_tokens(const ls_generator *g);
 /* Takes one token of each row. positions[r] -1: row r has ended and takes none. Row r continues the text of
  * row from[r]. */
 ls_status ls_generator_decode(ls_generator *g, const int32_t *ids, const int32_t *positions,
                               const int32_t *from);
-/* A language model takes in n prompts, at most g->prompts, behind the g->position tokens that it holds; a T5
- * takes tokens of the target. The logits of row p * beams are those behind prompt p. */
+/* A language model takes in n prompts, at most g->prompts, behind the g->position tokens that it holds; a
+ * model that reads sources takes tokens of the target. The logits of row p * beams are those behind prompt
+ * p. */
 ls_status ls_generator_continue(ls_generator *g, int64_t n, const ls_tokens *prompts);
-/* T5 reads n sources, at most g->prompts. */
+/* Reads n sources, at most g->prompts. */
 ls_status ls_generator_read_all(ls_generator *g, int64_t n, const ls_tokens *sources);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "classifier.h"
+#include "generation.h"
 #include "lockstep/models.h"
 #include "lockstep/nn.h"
 #include "base/argument.h"
@@ -175,4 +176,19 @@ ls_status ls_decoder_build_cached(ls_graph *g, const ls_decoder_config *c, int64
     ls_output(g, "logits",
               decoder_head(&b, ls_embedding_op(g, ls_input(g, "row", LS_TYPE(LS_I32, rows)), x), table));
     return ls_graph_finish(g);
+}
+
+static ls_status decoder_decode(ls_graph *g, const ls_generation *m, int64_t prompts, int64_t beams,
+                                int64_t tokens)
+{
+    ls_decoder_config c = *(const ls_decoder_config *)m->config;
+    c.seq_length = m->places;
+    return ls_decoder_build_cached(g, &c, prompts, beams, tokens);
+}
+
+ls_generation ls_decoder_generation(const ls_decoder_config *c)
+{
+    return (ls_generation){
+        .config = c, .vocabulary = c->vocab_size, .places = c->seq_length, .decode = decoder_decode
+    };
 }

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "classifier.h"
+#include "generation.h"
 #include "lockstep/models.h"
 #include "lockstep/nn.h"
 #include "base/argument.h"
@@ -295,4 +296,38 @@ ls_status ls_t5_build_cached(ls_graph *g, const ls_t5_config *c, int64_t prompts
     ls_value x = t5_run(decoder, embed(g, c, target, &table), c->decoder_layers);
     ls_output(g, "logits", t5_head(&decoder, x, table));
     return ls_graph_finish(g);
+}
+
+static ls_t5_config sized(const ls_generation *m)
+{
+    ls_t5_config c = *(const ls_t5_config *)m->config;
+    c.source_length = m->source;
+    c.target_length = m->places;
+    return c;
+}
+
+static ls_status t5_encode(ls_graph *g, const ls_generation *m, int64_t prompts)
+{
+    const ls_t5_config c = sized(m);
+    return ls_t5_build_encoder(g, &c, prompts);
+}
+
+static ls_status t5_decode(ls_graph *g, const ls_generation *m, int64_t prompts, int64_t beams,
+                           int64_t tokens)
+{
+    const ls_t5_config c = sized(m);
+    (void)tokens;
+    return ls_t5_build_cached(g, &c, prompts, beams);
+}
+
+ls_generation ls_t5_generation(const ls_t5_config *c)
+{
+    return (ls_generation){ .config = c,
+                            .vocabulary = c->vocab_size,
+                            .places = c->target_length,
+                            .source = c->source_length,
+                            .pad_token = c->pad_token,
+                            .start_token = c->start_token,
+                            .encode = t5_encode,
+                            .decode = t5_decode };
 }

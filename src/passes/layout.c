@@ -319,12 +319,8 @@ ls_status ls_units_lay_out(ls_units *u, const ls_graph *g, const ls_parallel *p,
                                  .sharded = a->sharded,
                                  .parts = 1,
                                  .init = { (ls_init_kind)a->init, a->init_a, a->init_b } };
-        for (int axis = 0; p && axis < p->mesh.n; axis++)
-            if (a->sharded.dim[axis]) {
-                const int d = a->sharded.dim[axis] - 1;
-                u->slots[k].whole.dims[d] *= p->mesh.axes[axis].size;
-                u->slots[k].parts = g->nodes[i]->at ? g->nodes[i]->at->whole[d] : 1;
-            }
+        if (p)
+            u->slots[k].whole = ls_param_whole(g->nodes[i], &p->mesh, &u->slots[k].parts);
         params[k++] = g->nodes[i];
     }
     LS_TRY(ls_arena_status(&u->arena));

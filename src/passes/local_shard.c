@@ -27,28 +27,45 @@ ls_box ls_packed_whole(const ls_type *whole, int dim, int64_t parts)
     return ls_box_of(&t);
 }
 
-/* The box of the whole parameter. */
-static ls_box box_of(const ls_slot *s)
+ls_type ls_param_whole(const ls_node *param, const ls_mesh *m, int64_t *parts)
+{
+    const ls_source_attrs *a = param->attrs;
+    ls_type whole = a->type;
+    *parts = 1;
+    for (int axis = 0; axis < m->n; axis++)
+        if (a->sharded.dim[axis]) {
+            const int d = a->sharded.dim[axis] - 1;
+            whole.dims[d] *= m->axes[axis].size;
+            *parts = param->at ? param->at->whole[d] : 1;
+        }
+    return whole;
+}
+
+ls_box ls_param_box(const ls_shard_dims *sharded, const ls_type *whole, int64_t parts, const ls_mesh *m,
+                    int rank)
 {
     int d = 0;
     for (int i = 0; i < LS_MESH_AXES; i++)
-        d = s->sharded.dim[i] ? s->sharded.dim[i] - 1 : d;
-    return s->parts > 1 ? ls_packed_whole(&s->whole, d, s->parts) : ls_box_of(&s->whole);
+        d = sharded->dim[i] ? sharded->dim[i] - 1 : d;
+    const int deeper = parts > 1; /* the box has the parts as a dimension of their own */
+    ls_box box = deeper ? ls_packed_whole(whole, d, parts) : ls_box_of(whole);
+    for (int i = 0; i < m->n; i++)
+        if (sharded->dim[i])
+            LS_CHECK(ls_box_split(&box, sharded->dim[i] - 1 + deeper, m->axes[i].size,
+                                  ls_mesh_position(m, rank, m->axes[i].name)),
+                     "the ranks do not divide the block");
+    return box;
 }
 
 ls_local_shard ls_slot_local_shard(const ls_units *u, const ls_mesh *m, int slot, int rank)
 {
     const ls_slot *s = &u->slots[slot];
     const char *models = ls_mesh_model_axes(m);
-    ls_local_shard h = { .box = box_of(s), .copies = 1 };
-    const int deeper = s->parts > 1; /* the box has the parts as a dimension of their own */
+    ls_local_shard h = { .box = ls_param_box(&s->sharded, &s->whole, s->parts, m, rank), .copies = 1 };
     for (int i = 0; i < m->n; i++) {
         const char *axis = m->axes[i].name;
         const int n = (int)m->axes[i].size, at = ls_mesh_position(m, rank, axis);
-        if (s->sharded.dim[i]) {
-            LS_CHECK(ls_box_split(&h.box, s->sharded.dim[i] - 1 + deeper, n, at),
-                     "the ranks do not divide the block");
-        } else if (!ls_mesh_group_has(u->sharding.shard, axis)) {
+        if (!s->sharded.dim[i] && !ls_mesh_group_has(u->sharding.shard, axis)) {
             h.copy = h.copy * n + at;
             h.copies *= n;
             if (ls_mesh_group_has(models, axis))

@@ -126,6 +126,11 @@ typedef struct ls_local_shard {
 } ls_local_shard;
 ls_local_shard ls_slot_local_shard(const ls_units *u, const ls_mesh *m, int slot, int rank);
 bool ls_local_shard_all(const ls_local_shard *h); /* it stores its whole block */
+/* The same without a unit: the whole parameter of which this rank's graph has a block, and in how many parts
+ * the axes shard it; and the block of a rank. */
+ls_type ls_param_whole(const ls_node *param, const ls_mesh *m, int64_t *parts);
+ls_box ls_param_box(const ls_shard_dims *sharded, const ls_type *whole, int64_t parts, const ls_mesh *m,
+                    int rank);
 /* A whole tensor of which dimension `dim` is so many equal parts, as [.., parts, elements of each, ..]: the
  * same elements in the same order. */
 ls_box ls_packed_whole(const ls_type *whole, int dim, int64_t parts);

@@ -360,6 +360,8 @@ const ls_data_row LS_DATA[] = {
     { NULL, NULL, LS_SAMPLES_IMAGES, NULL, NULL, NULL, false },
 };
 
+const char *ls_data_word(int row) { return LS_DATA[row].name; }
+
 const ls_data_row *ls_recipe_data(const ls_recipe *r)
 {
     const ls_data_row *d = LS_DATA;

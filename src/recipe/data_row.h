@@ -24,6 +24,7 @@ typedef struct ls_data_row {
 } ls_data_row;
 
 extern const ls_data_row LS_DATA[]; /* ended by a row without name */
+const char *ls_data_word(int row);  /* NULL after the last */
 const ls_data_row *ls_recipe_data(const ls_recipe *r);
 
 /* The channels of the model's images: model.in_channels or, of images with masks, those of model.inputs. */

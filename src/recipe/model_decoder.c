@@ -38,6 +38,15 @@ static ls_status decoder_build(ls_graph *g, const ls_recipe *r, const void *pres
     return ls_decoder_build(g, &c, batch);
 }
 
+static ls_status decoder_generation(ls_generation *out, const ls_recipe *r, const void *preset, ls_arena *a)
+{
+    ls_decoder_config *c = LS_ARENA_NEW(a, ls_decoder_config);
+    LS_TRY(ls_arena_status(a));
+    decoder_config(c, r, preset);
+    *out = ls_decoder_generation(c);
+    return LS_OK;
+}
+
 static ls_status decoder_check(const ls_recipe *r)
 {
     const long long heads = r->model.heads, kv = r->model.kv_heads;
@@ -135,9 +144,11 @@ static void write_llama(ls_json *j, const ls_recipe *r)
 static void write_qwen2(ls_json *j, const ls_recipe *r) { write_both(j, r, 32768); }
 
 static const ls_huggingface LLAMA = { .architecture = "LlamaForCausalLM",
+                                      .most_tokens = "max_position_embeddings",
                                       .keys = LLAMA_KEYS,
                                       .write = write_llama };
 static const ls_huggingface QWEN2 = { .architecture = "Qwen2ForCausalLM",
+                                      .most_tokens = "max_position_embeddings",
                                       .keys = QWEN2_KEYS,
                                       .write = write_qwen2 };
 static const ls_second_name SECOND[] = { { "lm_head.weight", "model.embed_tokens.weight", true },
@@ -159,7 +170,7 @@ extern const ls_model_row ls_llama_row, ls_qwen2_row;
         .keys = "layers heads hidden_size mlp_size vocab_size kv_heads head_dim norm_eps rope_theta"        \
                 " tied init_deviation attention_dropout",                                                   \
         OWN_KEYS(DECODER_ROWS), .samples = LS_SAMPLES_TEXT, .build = decoder_build, .check = decoder_check, \
-        .decoder = decoder_config, .huggingface = &(its_huggingface), .second_names = SECOND                \
+        .generation = decoder_generation, .huggingface = &(its_huggingface), .second_names = SECOND         \
     }
 const ls_model_row ls_llama_row = DECODER_ROW("llama", "LlamaDecoderLayer", false, LLAMA);
 const ls_model_row ls_qwen2_row = DECODER_ROW("qwen2", "Qwen2DecoderLayer", true, QWEN2);

@@ -26,6 +26,8 @@ const ls_model_row *const LS_MODELS[] = { &ls_vit_row,
                                           &ls_module_row,
                                           NULL };
 
+const char *ls_model_word(int row) { return LS_MODELS[row] ? LS_MODELS[row]->name : NULL; }
+
 const ls_model_row *ls_model_row_find(const char *name)
 {
     const ls_model_row *const *m = LS_MODELS;
@@ -67,5 +69,6 @@ bool ls_model_has_key(const ls_model_row *m, const char *last_name)
     return ls_words_have(m->keys, last_name);
 }
 
-bool ls_model_makes_text(const ls_model_row *m) { return m->decoder || m->t5; }
+bool ls_model_makes_text(const ls_model_row *m) { return m->generation != NULL; }
+bool ls_model_reads_sources(const ls_model_row *m) { return m->generation && m->samples == LS_SAMPLES_PAIRS; }
 bool ls_model_is_huggingfaces(const ls_model_row *m) { return m->huggingface != NULL; }

@@ -1,10 +1,12 @@
 /* model_row.h - the table of models: one row for each word of model.type. To add a model, write its builder
  * in src/models, a file like model_vit.c with its row, and a line in model_row.c. */
 #pragma once
+#include "base/arena.h"
 #include "base/json.h"
 #include "lockstep/models.h"
 #include "lockstep/recipe.h"
 #include "lockstep/weights.h"
+#include "models/generation.h"
 
 /* The kind of samples that a data set has and a model takes. */
 typedef enum ls_samples {
@@ -33,6 +35,7 @@ extern const char *const LS_CONFIG_FREE[]; /* keys without effect in every model
 /* The same model in Hugging Face's transformers. */
 typedef struct ls_huggingface {
     const char *architecture;  /* name of its class */
+    const char *most_tokens;   /* key of config.json: how long a text the model was made for */
     const ls_config_key *keys; /* of config.json; ended by a row without name */
     /* Checks keys that must agree with each other. NULL: there are none. */
     ls_status (*check)(const json_t *config, const char *path);
@@ -64,10 +67,9 @@ typedef struct ls_model_row {
     ls_status (*build)(ls_graph *g, const ls_recipe *r, const void *preset, int64_t batch);
     /* Checks keys that must agree with each other. NULL: there are none. */
     ls_status (*check)(const ls_recipe *r);
-    /* Configuration for ls_generator_create, of a model that continues a text, or for
-     * ls_generator_create_t5. Both NULL: the model makes no text. */
-    void (*decoder)(ls_decoder_config *out, const ls_recipe *r, const void *preset);
-    void (*t5)(ls_t5_config *out, const ls_recipe *r);
+    /* How the model generates text, with its configuration in `a`. NULL: it does not. A model of pairs of
+     * texts reads a source, another one continues a prompt. */
+    ls_status (*generation)(ls_generation *out, const ls_recipe *r, const void *preset, ls_arena *a);
     /* NULL: transformers does not have the model, and a checkpoint's config.json has the recipe's keys. */
     const ls_huggingface *huggingface;
     const ls_second_name *second_names; /* ended by a row without name; NULL: none */
@@ -75,6 +77,7 @@ typedef struct ls_model_row {
 
 extern const ls_model_row *const LS_MODELS[]; /* ended by NULL */
 
+const char *ls_model_word(int row);                      /* NULL after the last */
 const ls_model_row *ls_model_row_find(const char *name); /* NULL: none */
 const ls_model_row *ls_recipe_model(const ls_recipe *r);
 /* Builds the recipe's model: an ls_build_fn whose configuration is the ls_recipe. */
@@ -89,6 +92,7 @@ enum { LS_MODEL_LIST = 256 };
 const char *ls_model_list(char out[LS_MODEL_LIST], ls_model_test passes);
 bool ls_model_has_key(const ls_model_row *m, const char *last_name);
 bool ls_model_makes_text(const ls_model_row *m);
+bool ls_model_reads_sources(const ls_model_row *m); /* and writes a text for each */
 bool ls_model_is_huggingfaces(const ls_model_row *m);
 
 /* The text of a checkpoint's config.json; malloc'ed. For a model of transformers it is the config of

@@ -40,6 +40,16 @@ static ls_status t5_build(ls_graph *g, const ls_recipe *r, const void *preset, i
     return ls_t5_build(g, &c, batch);
 }
 
+static ls_status t5_generation(ls_generation *out, const ls_recipe *r, const void *preset, ls_arena *a)
+{
+    ls_t5_config *c = LS_ARENA_NEW(a, ls_t5_config);
+    (void)preset;
+    LS_TRY(ls_arena_status(a));
+    config_of(c, r);
+    *out = ls_t5_generation(c);
+    return LS_OK;
+}
+
 static ls_status t5_check(const ls_recipe *r)
 {
     const long long buckets = r->model.position_buckets, far = r->model.position_distance;
@@ -145,6 +155,7 @@ static void write_config(ls_json *j, const ls_recipe *r)
 }
 
 static const ls_huggingface T5 = { .architecture = "T5ForConditionalGeneration",
+                                   .most_tokens = "n_positions",
                                    .keys = KEYS,
                                    .check = check_config,
                                    .untied = UNTIED,
@@ -189,7 +200,7 @@ const ls_model_row ls_t5_row = {
     .samples = LS_SAMPLES_PAIRS,
     .build = t5_build,
     .check = t5_check,
-    .t5 = config_of,
+    .generation = t5_generation,
     .huggingface = &T5,
     .second_names = SECOND
 };

@@ -145,3 +145,6 @@ ls_schedule ls_recipe_schedule(const ls_recipe *r)
                           .gamma = r->schedule.gamma,
                           .min_lr = r->schedule.min_lr };
 }
+
+const char *ls_optimizer_word(int row) { return LS_OPTIMIZERS[row].name; }
+const char *ls_schedule_word(int row) { return LS_SCHEDULES[row].name; }

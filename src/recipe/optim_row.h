@@ -19,6 +19,7 @@ typedef struct ls_choice_row {
 
 /* The tables, each ended by a row without name. */
 extern const ls_choice_row LS_OPTIMIZERS[], LS_SCHEDULES[];
+const char *ls_optimizer_word(int row), *ls_schedule_word(int row); /* NULL after the last */
 
 /* All settings of a group of the optimizer as PyTorch stores them, with the rate `lr` of the step. Group 0:
  * the parameters of no group. Returns how many they are. */

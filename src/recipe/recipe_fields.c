@@ -8,9 +8,10 @@
 #include <string.h>
 
 #include "base/check.h"
-#include "data/augment.h"
+#include "data_row.h"
 #include "key_row.h"
 #include "model_row.h"
+#include "optim_row.h"
 
 #define MAX_COUNT 1e15
 
@@ -132,7 +133,7 @@ static const ls_key LAST[] = {
       .may_change = true, NEEDS("train.early_stopping.patience !0"),
       .help = "early stopping: the metric has improved if it is better by more than this" },
 
-    { "optimizer.type", LS_KEY_CHOICE, AT(optimizer.type), "adam",
+    { "optimizer.type", LS_KEY_CHOICE, AT(optimizer.type), "adam", .word = ls_optimizer_word,
       .help = "adam, adamw, sgd: as PyTorch defines them; lion, muon, adafactor: docs/optimizers.md" },
     { "optimizer.lr", LS_KEY_REAL, AT(optimizer.lr), "1e-3", 0, 1e6,
       .help = "learning rate before the schedule" },
@@ -175,7 +176,8 @@ static const ls_key LAST[] = {
           "\"class:LayerNorm pattern:*bias\", weight_decay: 0}]`; the first that names a parameter counts "
           "(docs/optimizers.md)" },
 
-    { "schedule.type", LS_KEY_CHOICE, AT(schedule.type), "constant", .help = "shape after the warm-up" },
+    { "schedule.type", LS_KEY_CHOICE, AT(schedule.type), "constant", .word = ls_schedule_word,
+      .help = "shape after the warm-up" },
     { "schedule.warmup_steps", LS_KEY_INT, AT(schedule.warmup_steps), "0", 0, MAX_COUNT,
       .help = "warm-up: steps in which the rate grows linearly to `lr`" },
     { "schedule.step_size", LS_KEY_INT, AT(schedule.step_size), "1000", 1, MAX_COUNT, .type = "schedule.type",

@@ -44,9 +44,8 @@ typedef struct ls_key {
     const char *fallback;     /* default as YAML; NULL: every recipe must set the key */
     double min, max;          /* range of INT, REAL, REALS, INTS, PAIR, BYTES, RANGE */
     bool above, below;        /* the range excludes min; it excludes max */
-    /* CHOICE, WORD: the words, ended by NULL. NULL: the names of the rows of the key's table, such as the
-     * models for model.type (recipe_words.c) */
-    const char *const *words;
+    const char *const *words; /* CHOICE, WORD: ended by NULL; or, if NULL, */
+    const char *(*word)(int row); /* the names of the rows of a table, NULL after the last */
     const ls_maps *maps;      /* MAPS */
     /* CHOICE: "NAME word" accepts NAME, in upper or lower case, as that word; ended by NULL */
     const char *const *other;
@@ -90,20 +89,17 @@ void ls_key_print(const ls_key *k, const ls_recipe *r,
                   ls_str *out); /* as YAML that reads back as this value */
 /* recipe_print.c: as files get it, without what environment variables may hide */
 void ls_key_record(const ls_key *k, const ls_recipe *r, ls_str *out);
-/* recipe_value.c: the same for a key of any kind but MAPS */
+/* recipe_value.c: word number i of a CHOICE or WORD; NULL: there are no more. */
+const char *ls_key_word(const ls_key *k, int i);
+/* The same as above for a key of any kind but MAPS */
 ls_status ls_value_read(const ls_key *k, ls_recipe *r, const ls_yaml *value, ls_arena *a, const char *where);
 void ls_value_print(const ls_key *k, const ls_recipe *r, ls_str *out);
+void ls_value_print_tree(ls_str *out, const char *json); /* the JSON of a TREE, as YAML */
 /* recipe_named_values.c: the same for maps of names of one's own, PORTS, FILES and LOSSES. json: printed as
  * JSON. */
 bool ls_key_is_named(const ls_key *k);
 ls_status ls_named_read(const ls_key *k, ls_recipe *r, const ls_yaml *value, ls_arena *a, const char *where);
 void ls_named_print(const ls_key *k, const ls_recipe *r, bool json, ls_str *out);
-
-/* recipe_words.c: word number i of a CHOICE or WORD; NULL: there are no more. */
-const char *ls_key_word(const ls_key *k, int i);
-/* The name and the keys of row i in the table of model.type, data.type, optimizer.type or schedule.type; NULL
- * after the last row. */
-const char *ls_key_row(const char *type, int i, const char **keys);
 
 /* recipe_types.c */
 /* Whether the row `word` lists the key, which has a `type`. */

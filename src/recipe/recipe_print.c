@@ -22,6 +22,47 @@ static void record(const ls_key *k, const ls_recipe *r, bool sealed, ls_str *out
 
 void ls_key_record(const ls_key *k, const ls_recipe *r, ls_str *out) { record(k, r, !k->may_change, out); }
 
+/* A value in a map of any keys, as JSON. */
+static void print_inside(ls_str *out, const ls_yaml *v, bool sealed)
+{
+    ls_str json = { 0 };
+    if (ls_yaml_has_names(v)) {
+        ls_yaml_record(out, v, sealed);
+        return;
+    }
+    ls_yaml_json(&json, v);
+    ls_value_print_tree(out, ls_str_text(&json));
+    ls_str_inherit(out, &json);
+    ls_str_release(&json);
+}
+
+static void end_line(ls_str *out, size_t begin, const char *origin)
+{
+    const int pad = 44 - (int)(out->len - begin);
+    if (origin)
+        ls_str_printf(out, "%*s  # %s", pad > 0 ? pad : 0, "", origin);
+    ls_str_add(out, "\n");
+}
+
+/* The values of a map of any keys, each with its origin. */
+static void print_map_lines(ls_str *out, const ls_yaml *map, int indent, bool sealed)
+{
+    for (const ls_yaml *c = ls_yaml_real(map)->child; c; c = c->next) {
+        const ls_yaml *v = ls_yaml_real(c);
+        const size_t begin = out->len;
+        ls_str_printf(out, "%*s", indent, "");
+        ls_yaml_print_text(out, c->key);
+        if (v->kind == LS_YAML_MAP && v->child) {
+            ls_str_add(out, ":\n");
+            print_map_lines(out, v, indent + 2, sealed);
+        } else {
+            ls_str_add(out, ": ");
+            print_inside(out, v, sealed);
+            end_line(out, begin, c->origin ? c->origin : "");
+        }
+    }
+}
+
 /* The table has the keys in the order of this text: those of a section follow each other, and so do those of
  * a group in it ("parallel.prefetch"). */
 char *ls_recipe_yaml(const ls_recipe *r, bool origins)
@@ -42,15 +83,31 @@ char *ls_recipe_yaml(const ls_recipe *r, bool origins)
         }
         snprintf(open, sizeof open, "%.*s", (int)(rest - k->key), k->key);
         size_t begin = out.len;
+        const ls_setting *set = &r->state->set[i];
+        const ls_yaml *map = set->shown ? set->shown : set->value;
+        if (origins && k->kind == LS_KEY_TREE && map && ls_yaml_real(map)->child) {
+            ls_str_printf(&out, "%*s%s:\n", indent, "", rest);
+            print_map_lines(&out, map, indent + 2, !k->may_change);
+            continue;
+        }
         ls_str_printf(&out, "%*s%s: ", indent, "", rest);
         ls_key_record(k, r, &out);
-        if (origins) {
-            int pad = 44 - (int)(out.len - begin);
-            ls_str_printf(&out, "%*s  # %s", pad > 0 ? pad : 0, "", ls_recipe_origin(r, k->key));
-        }
-        ls_str_add(&out, "\n");
+        end_line(&out, begin, origins ? ls_recipe_origin(r, k->key) : NULL);
     }
     return ls_str_take(&out);
+}
+
+/* The value of "model.config.hidden"; NULL: the recipe does not have it. */
+static const ls_yaml *inside(const ls_recipe *r, const char *key)
+{
+    for (int i = 0; i < ls_key_count(); i++) {
+        const ls_key *k = ls_key_at(i);
+        const size_t n = strlen(k->key);
+        const ls_setting *set = &r->state->set[i];
+        if (k->kind == LS_KEY_TREE && !strncmp(k->key, key, n) && key[n] == '.' && (set->shown || set->value))
+            return ls_yaml_at(set->shown ? set->shown : set->value, key + n + 1);
+    }
+    return NULL;
 }
 
 char *ls_recipe_value(const ls_recipe *r, const char *key)
@@ -58,9 +115,14 @@ char *ls_recipe_value(const ls_recipe *r, const char *key)
     LS_ARG_OR(r, NULL);
     LS_ARG_OR(key, NULL);
     int row = ls_key_find(key);
+    const ls_yaml *v = row < 0 ? inside(r, key) : NULL;
+    ls_str out = { 0 };
+    if (v) {
+        ls_yaml_json(&out, v);
+        return ls_str_take(&out);
+    }
     if (row < 0)
         return NULL;
-    ls_str out = { 0 };
     ls_key_print(ls_key_at(row), r, &out);
     return ls_str_take(&out);
 }
@@ -70,8 +132,9 @@ const char *ls_recipe_origin(const ls_recipe *r, const char *key)
     LS_ARG_OR(r, NULL);
     LS_ARG_OR(key, NULL);
     int row = ls_key_find(key);
+    const ls_yaml *v = row < 0 ? inside(r, key) : NULL;
     if (row < 0)
-        return NULL;
+        return v ? v->origin : NULL;
     if (!strcmp(key, "parallel.reshard_after_forward") && ls_recipe_resharding_is_implied(r))
         row = ls_key_find("parallel.data");
     return r->state->set[row].value ? r->state->set[row].origin : "default";

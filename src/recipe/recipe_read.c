@@ -101,20 +101,39 @@ static ls_status unknown_key(const source *from, ls_arena *a, int line, const ch
                    "%s: unknown key (docs/recipe.md, or `lockstep recipe --reference`, lists all)", where);
 }
 
+static const char *origin_text(const source *from, ls_arena *a, int line, const char *env)
+{
+    const char *origin = from->lines ? ls_arena_printf(a, "%s:%d", from->name, line) : from->name;
+    return env ? ls_arena_printf(a, "%s (environment %s)", origin, env) : origin;
+}
+
+/* Notes where each value of a map of any keys was set. */
+static void note_places(const source *from, ls_arena *a, ls_yaml *n, int line)
+{
+    const ls_yaml *v = ls_yaml_real(n);
+    n->place = from->lines ? ls_arena_printf(a, "%s:%d: ", from->name, line)
+                           : ls_arena_printf(a, "%s ", from->name);
+    n->origin = origin_text(from, a, line, v->env);
+    for (ls_yaml *c = v->child; c; c = c->next)
+        note_places(from, a, c, v->kind == LS_YAML_MAP ? c->key_line : c->line);
+}
+
 static void recipe_put(ls_recipe_state *state, const source *from, int row, const ls_yaml *value, int line)
 {
     const char *env = value->env;
     for (const ls_yaml *c = value->child; c && !env; c = c->next)
         env = ls_yaml_real(c)->env;
-    const char *origin = from->lines ? ls_arena_printf(&state->arena, "%s:%d", from->name, line) : from->name;
-    if (env)
-        origin = ls_arena_printf(&state->arena, "%s (environment %s)", origin, env);
+    const char *origin = origin_text(from, &state->arena, line, env);
     const char *key = ls_key_at(row)->key;
     if (ls_key_at(row)->kind == LS_KEY_TREE && state->set[row].value)
         ls_yaml_keep_names((ls_yaml *)(uintptr_t)value, state->set[row].value);
     state->set[row] = (ls_setting){
-        key,    value,          where_text(from, &state->arena, line, key),
-        origin, from->recorded, !ls_key_at(row)->may_change || ls_key_at(row)->needed
+        .key = key,
+        .value = value,
+        .where = where_text(from, &state->arena, line, key),
+        .origin = origin,
+        .recorded = from->recorded,
+        .needed = !ls_key_at(row)->may_change || ls_key_at(row)->needed,
     };
 }
 
@@ -138,6 +157,8 @@ static ls_status apply_inside(ls_recipe_state *state, const source *from, const 
         if (*done && before && before->kind == LS_YAML_LIST)
             return ls_fail(LS_E_USAGE, "%s: %s is a list; set all of it, as in --set '%s=[{...}]'",
                            where_text(from, &state->arena, line, key), ls_key_at(i)->key, ls_key_at(i)->key);
+        if (*done && ls_key_at(i)->kind == LS_KEY_TREE)
+            note_places(from, &state->arena, (ls_yaml *)(uintptr_t)value, line);
         const ls_yaml *all = *done ? ls_yaml_with(&state->arena, before, key + n + 1, value) : NULL;
         if (*done && !all)
             return ls_arena_status(&state->arena);
@@ -155,6 +176,8 @@ static ls_status apply(ls_recipe_state *state, const source *from, const char *k
     LS_TRY(ls_arena_status(&state->arena)); /* else the key may be cut short */
     int row = ls_key_find(key);
     if (row >= 0) {
+        if (ls_key_at(row)->kind == LS_KEY_TREE)
+            note_places(from, &state->arena, (ls_yaml *)(uintptr_t)value, line);
         recipe_put(state, from, row, value, line);
         return LS_OK;
     }

@@ -1,6 +1,10 @@
 /* recipe_reference.c - the table of keys for people: docs/recipe.md and `lockstep recipe --help`. */
+#include <stdio.h>
 #include <string.h>
+#include "model_row.h"
+#include "module_keys.h"
 #include "recipe_fields.h"
+#include "recipe_use.h"
 
 static void type_text(const ls_key *k, ls_str *out)
 {
@@ -81,6 +85,15 @@ static void needs_text(const ls_key *k, ls_str *out)
     }
 }
 
+static void meaning_text(const ls_key *k, ls_str *out)
+{
+    ls_str_add(out, k->help);
+    needs_text(k, out);
+    types_text(k, out);
+    if (k->now && k->kind != LS_KEY_DTYPE)
+        ls_str_printf(out, "; only %s: %s", k->now, k->later);
+}
+
 static void cell(ls_str *out, const char *text)
 {
     for (; *text; text++) {
@@ -120,6 +133,40 @@ static const char INTRO[] =
     "  key makes it another run. Files of data and of a tokenizer may have other names, in another\n"
     "  folder: the run compares their samples.\n";
 
+#define COLUMNS "| key | value | default | meaning |\n|---|---|---|---|\n"
+
+/* A key as a row of a table; `map`: "model.config.", in front of its name. */
+static void table_row(ls_str *out, const ls_key *k, const char *map)
+{
+    ls_str type = { 0 }, meaning = { 0 };
+    type_text(k, &type);
+    range_text(k, &type);
+    meaning_text(k, &meaning);
+    ls_str_printf(out, "| `%s%s`%s | ", map, k->key, k->may_change ? " *" : "");
+    cell(out, ls_str_text(&type));
+    ls_str_printf(out, " | %s%s%s | ", k->fallback ? "`" : "",
+                  k->fallback ? (*k->fallback ? k->fallback : "\"\"") : "required", k->fallback ? "`" : "");
+    cell(out, ls_str_text(&meaning));
+    ls_str_add(out, " |\n");
+    ls_str_inherit(out, &type);
+    ls_str_inherit(out, &meaning);
+    ls_str_release(&type);
+    ls_str_release(&meaning);
+}
+
+static void help_row(ls_str *out, const ls_key *k)
+{
+    ls_str meaning = { 0 };
+    meaning_text(k, &meaning);
+    ls_str_printf(out, "  %-32s %-14s %s\n", k->key,
+                  !k->fallback   ? "(required)"
+                  : *k->fallback ? k->fallback
+                                 : "\"\"",
+                  ls_str_text(&meaning));
+    ls_str_inherit(out, &meaning);
+    ls_str_release(&meaning);
+}
+
 char *ls_recipe_reference(bool markdown)
 {
     ls_str out = { 0 };
@@ -128,38 +175,40 @@ char *ls_recipe_reference(bool markdown)
     for (int s = 0; s < LS_SECTION_COUNT; s++) {
         const char *section = LS_SECTIONS[s].name;
         if (markdown)
-            ls_str_printf(&out, "\n## %s\n\n%s\n\n| key | value | default | meaning |\n|---|---|---|---|\n",
-                          section, LS_SECTIONS[s].help);
+            ls_str_printf(&out, "\n## %s\n\n%s\n\n" COLUMNS, section, LS_SECTIONS[s].help);
         for (int i = 0; i < ls_key_count(); i++) {
             const ls_key *k = ls_key_at(i);
-            if (!in_section(k, section))
-                continue;
-            ls_str type = { 0 }, meaning = { 0 };
-            type_text(k, &type);
-            range_text(k, &type);
-            ls_str_add(&meaning, k->help);
-            needs_text(k, &meaning);
-            types_text(k, &meaning);
-            if (k->now && k->kind != LS_KEY_DTYPE)
-                ls_str_printf(&meaning, "; only %s: %s", k->now, k->later);
-            if (markdown) {
-                ls_str_printf(&out, "| `%s`%s | ", k->key, k->may_change ? " *" : "");
-                cell(&out, ls_str_text(&type));
-                ls_str_printf(&out, " | %s%s%s | ", k->fallback ? "`" : "",
-                              k->fallback ? (*k->fallback ? k->fallback : "\"\"") : "required",
-                              k->fallback ? "`" : "");
-                cell(&out, ls_str_text(&meaning));
-                ls_str_add(&out, " |\n");
-            } else {
-                ls_str_printf(&out, "  %-32s %-14s %s\n", k->key,
-                              !k->fallback   ? "(required)"
-                              : *k->fallback ? k->fallback
-                                             : "\"\"",
-                              ls_str_text(&meaning));
-            }
-            ls_str_release(&type);
-            ls_str_release(&meaning);
+            if (in_section(k, section) && markdown)
+                table_row(&out, k, "");
+            else if (in_section(k, section))
+                help_row(&out, k);
         }
+    }
+    return ls_str_take(&out);
+}
+
+char *ls_recipe_reference_of(const ls_model_row *m)
+{
+    ls_str out = { 0 };
+    ls_str_printf(&out, "# %s\n\n" COLUMNS, m->name);
+    for (int i = 0; i < ls_key_count(); i++) {
+        const ls_key *k = ls_key_at(i);
+        if (k->type && !strcmp(k->type, "model.type") && ls_key_is_of(k, m->name))
+            table_row(&out, k, "");
+    }
+    return ls_str_take(&out);
+}
+
+char *ls_module_reference(const ls_module_map *model, const ls_module_map *data)
+{
+    const ls_module_map *const maps[] = { model, data };
+    ls_str out = { 0 };
+    char map[32];
+    ls_str_printf(&out, "# %s\n\n%s", model->module, model->n || data->n ? COLUMNS : "It has no keys.\n");
+    for (int i = 0; i < 2; i++) {
+        snprintf(map, sizeof map, "%s.", maps[i]->key);
+        for (int k = 0; k < maps[i]->n; k++)
+            table_row(&out, &maps[i]->rows[k], map);
     }
     return ls_str_take(&out);
 }

@@ -23,6 +23,7 @@ typedef struct ls_setting {
     const char *origin;   /* "FILE:LINE", "--set", ... */
     bool recorded;        /* a run or a checkpoint has it so: the user did not write it */
     bool needed;          /* of the key: it may not change, or names files of the data */
+    const ls_yaml *shown; /* a map of a module's keys: with the defaults; NULL: `value` */
 } ls_setting;
 
 typedef struct ls_recipe_state {

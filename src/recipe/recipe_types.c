@@ -3,7 +3,29 @@
 #include <stdio.h>
 #include <string.h>
 #include "base/check.h"
+#include "data_row.h"
+#include "model_row.h"
+#include "optim_row.h"
 #include "recipe_fields.h"
+
+/* The name and the keys of row i in the table of model.type, data.type, optimizer.type or schedule.type; NULL
+ * after the last row. */
+static const char *row_of_type(const char *type, int i, const char **keys)
+{
+    const ls_choice_row *rows = !strcmp(type, "optimizer.type") ? LS_OPTIMIZERS : LS_SCHEDULES;
+    if (!strcmp(type, "model.type")) {
+        const ls_model_row *m = LS_MODELS[i];
+        *keys = m ? m->keys : NULL;
+        return m ? m->name : NULL;
+    }
+    if (!strcmp(type, "data.type")) {
+        *keys = LS_DATA[i].keys;
+        return LS_DATA[i].name;
+    }
+    LS_CHECK(rows == LS_OPTIMIZERS || !strcmp(type, "schedule.type"), "%s decides no keys", type);
+    *keys = rows[i].keys;
+    return rows[i].name;
+}
 
 static const char *last_name(const ls_key *k)
 {
@@ -14,7 +36,7 @@ static const char *last_name(const ls_key *k)
 bool ls_key_is_of(const ls_key *k, const char *word)
 {
     const char *name, *keys;
-    for (int i = 0; (name = ls_key_row(k->type, i, &keys)); i++)
+    for (int i = 0; (name = row_of_type(k->type, i, &keys)); i++)
         if (!strcmp(name, word))
             return ls_words_have(keys, last_name(k));
     return false;
@@ -23,7 +45,7 @@ bool ls_key_is_of(const ls_key *k, const char *word)
 void ls_key_types(ls_str *out, const ls_key *k)
 {
     const char *name, *keys;
-    for (int i = 0; (name = ls_key_row(k->type, i, &keys)); i++)
+    for (int i = 0; (name = row_of_type(k->type, i, &keys)); i++)
         if (ls_words_have(keys, last_name(k)))
             ls_str_printf(out, " %s", name);
 }

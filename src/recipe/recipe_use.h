@@ -12,6 +12,17 @@ ls_status ls_recipe_parallel(ls_parallel *out, const ls_recipe *r, int64_t ranks
  * metric: 1 if a higher value is better, -1 if a lower one, 0 if nobody says. Local. */
 ls_status ls_recipe_best_mode(ls_recipe *r, int direction);
 
+/* recipe_shared.c: opens the shared object of a model of type module, if it is not open. model.config gets
+ * the defaults of the module's keys. Errors of ls_shared_model_open. Local. */
+ls_status ls_recipe_open_model(ls_recipe *r);
+/* The same to show a recipe, where the defaults may be missing: opens nothing if the file is not there, or
+ * may not be loaded. *why_not: then the reason; else NULL. Local. */
+ls_status ls_recipe_open_model_if_there(ls_recipe *r, const char **why_not);
+/* recipe_reference.c: the keys of model.type that a model has, as Markdown; malloc'ed. NULL: out of memory.
+ */
+struct ls_model_row;
+char *ls_recipe_reference_of(const struct ls_model_row *m);
+
 /* The origin of a model.tied that is false because of the weights, although config.json says true: the file,
  * and this. */
 #define LS_RECIPE_UNTIED " (but its weights have a head of their own)"

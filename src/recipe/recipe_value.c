@@ -13,6 +13,8 @@ enum { MOST_WORDS = 64 };
 #define MEMBER(type, r, k) ((type *)((char *)(r) + (k)->offset))
 #define CONST_MEMBER(type, r, k) ((const type *)((const char *)(r) + (k)->offset))
 
+const char *ls_key_word(const ls_key *k, int i) { return k->words ? k->words[i] : k->word(i); }
+
 /* Whole numbers, also as 1e6. A double is exact only up to 2^53, so plain digits are read as an integer. */
 static bool parse_int(const char *text, int64_t *out)
 {
@@ -282,7 +284,7 @@ static ls_status read_tree(const ls_yaml *v, ls_arena *a, const char *where, con
 }
 
 /* JSON is YAML, but for variables: ${NAME}. */
-static void print_tree(ls_str *out, const char *json)
+void ls_value_print_tree(ls_str *out, const char *json)
 {
     for (const char *p; (p = strstr(json, "${")); json = p + 2) {
         ls_str_add_n(out, json, (size_t)(p - json));
@@ -446,7 +448,7 @@ void ls_value_print(const ls_key *k, const ls_recipe *r, ls_str *out)
     case LS_KEY_PORTS:
     case LS_KEY_FILES:
     case LS_KEY_LOSSES: ls_named_print(k, r, false, out); break;
-    case LS_KEY_TREE: print_tree(out, *CONST_MEMBER(char *, r, k)); break;
+    case LS_KEY_TREE: ls_value_print_tree(out, *CONST_MEMBER(char *, r, k)); break;
     case LS_KEY_MAPS: break;
     }
 }

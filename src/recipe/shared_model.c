@@ -17,7 +17,6 @@
 #include "base/str.h"
 #include "base/sys.h"
 #include "comm/last_words.h"
-#include "config.h"
 #include "graph/op.h"
 #include "models/task.h"
 #include "model_row.h"
@@ -69,9 +68,13 @@ static ls_status may_load(const ls_recipe *r)
                    r->state->name, r->model.path, r->model.path, r->model.path);
 }
 
-static ls_status shared_model_load(const ls_model_module **out, const ls_recipe *r, const char *path)
+/* What the author of a module for ABI 3 or older must change. */
+#define DECLARES \
+    "; since ABI 4 a module declares its keys as rows and calls no ls_config_int (docs/modules.md)"
+
+/* `where` begins messages: "mine.yaml:3: model.path". */
+static ls_status shared_model_load(const ls_model_module **out, const char *where, const char *path)
 {
-    const char *where = ls_recipe_where(r, "model.path");
     char what[512];
     char *file = realpath(path,
                           NULL); /* a name without a slash would be looked for in the system's folders */
@@ -88,8 +91,11 @@ static ls_status shared_model_load(const ls_model_module **out, const ls_recipe 
     void *handle = dlopen(file, RTLD_NOW | RTLD_LOCAL);
     shared_model_leave();
     free(file);
-    if (!handle)
-        return ls_fail(LS_E_USAGE, "%s: %s does not load: %s", where, path, dlerror());
+    if (!handle) {
+        const char *why = dlerror();
+        return ls_fail(LS_E_USAGE, "%s: %s does not load: %s%s", where, path, why,
+                       strstr(why, "undefined symbol: ls_config_") ? DECLARES : "");
+    }
     union {
         void *symbol;
         const ls_model_module *(*call)(void);
@@ -102,18 +108,18 @@ static ls_status shared_model_load(const ls_model_module **out, const ls_recipe 
     shared_model_enter(path, "lockstep_module", what);
     const ls_model_module *m = module.call();
     shared_model_leave();
+    if (m && m->abi != LS_MODULE_ABI)
+        return ls_fail(
+            LS_E_USAGE,
+            "%s: %s was built for ABI %u of the library, this is ABI %d: build it with the headers of "
+            "this command (lockstep %s)%s",
+            where, path, m->abi, LS_MODULE_ABI, ls_version(), m->abi < 4 ? DECLARES : "");
     if (!m || m->size != sizeof *m)
         return ls_fail(
             LS_E_USAGE,
             "%s: %s describes itself with %u bytes, this version with %zu: build it with the headers "
             "of this command (lockstep %s)",
             where, path, m ? m->size : 0, sizeof *m, ls_version());
-    if (m->abi != LS_MODULE_ABI)
-        return ls_fail(
-            LS_E_USAGE,
-            "%s: %s was built for ABI %u of the library, this is ABI %d: build it with the headers of "
-            "this command (lockstep %s)",
-            where, path, m->abi, LS_MODULE_ABI, ls_version());
     if (m->library != (void (*)(void))ls_graph_create)
         return ls_fail(LS_E_USAGE,
                        "%s: %s has a copy of the library of its own, whose operations this command does not "
@@ -125,53 +131,54 @@ static ls_status shared_model_load(const ls_model_module **out, const ls_recipe 
     return LS_OK;
 }
 
-/* As YAML: JSON but for variables, ${NAME}. */
-static char *yaml_of(char *json)
+/* The rows of the module's keys. */
+static ls_status declare(ls_shared_model *m, const char *where, ls_arena *a)
 {
-    ls_str yaml = { 0 };
-    for (const char *p = json; p && *p; p++) {
-        ls_str_add(&yaml, p[0] == '$' && p[1] == '{' ? "$" : "");
-        ls_str_add_n(&yaml, p, 1);
-    }
-    free(json);
-    char *text = json ? ls_str_take(&yaml) : NULL;
-    return text;
+    const ls_model_module *t = m->table;
+    LS_TRY(ls_module_map_make(&m->keys, "model.config", m->label, where, t->keys, t->settings, a));
+    return ls_module_map_make(&m->data_keys, "data.config", m->label, where, t->data_keys, t->data_settings,
+                              a);
 }
 
-/* *resolved: what the module has asked for. */
-static ls_status configure(ls_shared_model *m, const ls_recipe *r, char **resolved)
+/* Settings of the data. A record whose variables are not set is refused when its data is opened. */
+static ls_status read_data_keys(ls_shared_model *m, const ls_recipe *r)
 {
-    ls_config c;
+    const ls_yaml *set = ls_recipe_setting(r->state, "data.config")->value;
+    return m->data_config || (set && ls_yaml_unset(set))
+               ? LS_OK
+               : ls_module_map_read(&m->data_settings, &m->data_config, &m->data_keys, r);
+}
+
+static ls_status configure(ls_shared_model *m, const ls_recipe *r)
+{
     char what[512];
     LS_TRY(ls_recipe_check_names(r, "model.config"));
-    ls_status s = ls_config_open(&c, &r->state->arena, r->model.config, ls_recipe_where(r, "model.config"),
-                                 m->label);
-    m->opened = s == LS_OK && !m->table->open;
-    if (s == LS_OK && m->table->open) {
+    LS_TRY(declare(m, ls_recipe_where(r, "model.path"), &r->state->arena));
+    LS_TRY(ls_module_map_read(&m->settings, &m->config, &m->keys, r));
+    if (!strcmp(r->data.type, "module"))
+        LS_TRY(read_data_keys(m, r));
+    m->self = m->settings;
+    m->opened = !m->table->open;
+    if (m->table->open) {
         shared_model_enter(m->label, "open", what);
-        s = m->table->open(&m->self, &c);
+        const ls_status s = m->table->open(&m->self, m->settings);
         shared_model_leave();
         m->opened = s == LS_OK;
-        s = s == LS_OK ? LS_OK : ls_fail_in(s, "%s: %s", ls_recipe_where(r, "model.path"), m->label);
+        if (s != LS_OK)
+            return ls_fail_in(s, "%s: %s", ls_recipe_where(r, "model.path"), m->label);
     }
-    if (s == LS_OK || c.status != LS_OK) /* what was wrong in the config is why `open` failed */
-        s = ls_config_status(&c);
-    if (s == LS_OK)
-        s = ls_sys_have(*resolved = yaml_of(ls_config_resolved(&c)));
-    ls_config_close(&c);
-    return s;
+    return LS_OK;
 }
 
-ls_status ls_shared_model_open(const ls_recipe *r, char **resolved)
+ls_status ls_shared_model_open(const ls_recipe *r)
 {
-    *resolved = NULL;
     if (r->state->module || strcmp(r->model.type, "module"))
         return LS_OK;
     const ls_model_module *table = NULL;
     char *bytes = NULL;
     size_t n = 0;
     LS_TRY(may_load(r));
-    LS_TRY(shared_model_load(&table, r, r->model.path));
+    LS_TRY(shared_model_load(&table, ls_recipe_where(r, "model.path"), r->model.path));
     ls_shared_model *m = ls_sys_calloc(1, sizeof *m);
     LS_TRY(ls_sys_have(m));
     m->table = table;
@@ -183,11 +190,19 @@ ls_status ls_shared_model_open(const ls_recipe *r, char **resolved)
     m->digest = s == LS_OK ? ls_hash64(bytes, n) : 0;
     free(bytes);
     if (s == LS_OK)
-        s = configure(m, r, resolved);
+        s = configure(m, r);
     r->state->module = m;
     if (s != LS_OK)
         ls_shared_model_close(&r->state->module);
     return s;
+}
+
+ls_status ls_shared_model_keys(ls_shared_model *m, const char *path, ls_arena *a)
+{
+    *m = (ls_shared_model){ .path = path };
+    LS_TRY(shared_model_load(&m->table, "--reference", path));
+    m->label = ls_arena_printf(a, "%s %s (%s)", m->table->name, m->table->version, path);
+    return declare(m, "--reference", a);
 }
 
 void ls_shared_model_close(ls_shared_model **mp)
@@ -201,6 +216,8 @@ void ls_shared_model_close(ls_shared_model **mp)
         m->table->close(m->self);
         shared_model_leave();
     }
+    free(m->settings);
+    free(m->data_settings);
     free(m->graph);
     free(m);
     *mp = NULL;
@@ -388,27 +405,20 @@ static ls_status check_set(const ls_recipe *r, const ls_shared_model *m, const l
 
 ls_status ls_shared_model_data(ls_dataset **out, const ls_recipe *r, ls_split split)
 {
-    const ls_shared_model *m = r->state->module;
-    ls_config c;
+    ls_shared_model *m = r->state->module;
     char what[512];
     *out = NULL;
     if (!m || !m->table->data)
         return ls_fail(LS_E_USAGE, "%s: %s has no data: name another data.type",
                        ls_recipe_where(r, "data.type"), m ? m->label : r->model.path);
-    ls_status s = ls_config_open(&c, &r->state->arena, r->data.config, ls_recipe_where(r, "data.config"),
-                                 m->label);
-    if (s == LS_OK) {
-        shared_model_enter(m->label, "data", what);
-        s = m->table->data(out, m->self, split, &c);
-        shared_model_leave();
-        s = s == LS_OK ? check_set(r, m, *out, split)
-                       : ls_fail_in(s, "%s: %s", ls_recipe_where(r, "data.type"), m->label);
-        if (s == LS_OK)
-            s = guard(out, m->label);
-    }
-    if (s == LS_OK || c.status != LS_OK)
-        s = ls_config_status(&c);
-    ls_config_close(&c);
+    LS_TRY(read_data_keys(m, r));
+    shared_model_enter(m->label, "data", what);
+    ls_status s = m->table->data(out, m->self, split, m->data_settings);
+    shared_model_leave();
+    s = s == LS_OK ? check_set(r, m, *out, split)
+                   : ls_fail_in(s, "%s: %s", ls_recipe_where(r, "data.type"), m->label);
+    if (s == LS_OK)
+        s = guard(out, m->label);
     if (s != LS_OK && *out && (*out)->close)
         ls_dataset_close(out);
     return s;

@@ -2,12 +2,14 @@
  * loaded for a recipe that the user gives, or for --module (a --set of model.path): never because a run or a
  * checkpoint names it. */
 #pragma once
-#include "lockstep/module.h"
-#include "lockstep/recipe.h"
+#include "module_keys.h"
 
 typedef struct ls_shared_model {
     const ls_model_module *table; /* of the object, which is never unloaded */
     void *self;
+    ls_module_map keys, data_keys;
+    void *settings, *data_settings;      /* the structs that they fill; NULL: there are no keys */
+    const ls_yaml *config, *data_config; /* the recipe's maps with the defaults; NULL: not read */
     bool opened;       /* its open has succeeded, or it has none: close is due */
     const char *path;  /* as the recipe has it */
     const char *label; /* "mine 1 (./mine.so)" */
@@ -15,10 +17,13 @@ typedef struct ls_shared_model {
     char *graph;       /* the text of the model for a micro-batch: its identity; NULL: not built yet */
 } ls_shared_model;
 
-/* Opens the model of the recipe, if it is one of type module and not open. *resolved: what model.config is
- * with the module's defaults, as YAML; malloc'ed; NULL: nothing was opened. LS_E_USAGE: it may not be loaded,
- * or is not a module of this version. Local. */
-ls_status ls_shared_model_open(const ls_recipe *r, char **resolved);
+/* Opens the model of the recipe, if it is one of type module and not open (recipe_shared.c does it for
+ * others). LS_E_USAGE: it may not be loaded, it is not a module of this version, or a value of a key is
+ * wrong. Local. */
+ls_status ls_shared_model_open(const ls_recipe *r);
+/* Loads a shared object for its keys alone, m->keys and m->data_keys, which lie in `a`. Errors as above.
+ * There is nothing to close. Local. */
+ls_status ls_shared_model_keys(ls_shared_model *m, const char *path, ls_arena *a);
 /* Builds it, twice, for train.micro_batch samples and keeps the text. LS_E_USAGE: it builds something else
  * the second time, or other parameters for evaluation. Nothing where no module is open. Local. */
 ls_status ls_shared_model_identify(ls_recipe *r);

@@ -164,6 +164,15 @@ void ls_yaml_keep_names(ls_yaml *n, const ls_yaml *before)
     }
 }
 
+const ls_yaml *ls_yaml_at(const ls_yaml *map, const char *path)
+{
+    const size_t n = strcspn(path, ".");
+    const ls_yaml *c = map && ls_yaml_real(map)->kind == LS_YAML_MAP ? ls_yaml_real(map)->child : NULL;
+    while (c && (strlen(c->key) != n || strncmp(c->key, path, n)))
+        c = c->next;
+    return c && path[n] ? ls_yaml_at(c, path + n + 1) : c;
+}
+
 ls_yaml *ls_yaml_with(ls_arena *a, const ls_yaml *map, const char *path, const ls_yaml *value)
 {
     const char *dot = strchr(path, '.');

@@ -30,6 +30,9 @@ typedef struct ls_yaml {
     struct ls_yaml *next;  /* sibling */
     const char *key;       /* of a value in a map */
     int key_line;
+    /* in a map of any keys: where it was set, "FILE:LINE: " or "--set ", in front of the key in messages; and
+     * its origin, "FILE:LINE (environment NAME)" or "--set". NULL elsewhere. */
+    const char *place, *origin;
     struct ls_yaml *same; /* of an alias: the node that it names, never an alias */
 } ls_yaml;
 
@@ -49,6 +52,8 @@ bool ls_yaml_differs(const ls_yaml *n);
 const char *ls_yaml_unset(const ls_yaml *n);
 /* Texts of `n` that are the same as in `before`, at the same place, have the names that they had there. */
 void ls_yaml_keep_names(ls_yaml *n, const ls_yaml *before);
+/* The value at a path of keys in `map`, "encoder.layers"; NULL: there is none. It may be an alias. */
+const ls_yaml *ls_yaml_at(const ls_yaml *map, const char *path);
 /* A copy of `map` (NULL: {}) with `value` at a path of keys, "encoder.layers". NULL: out of memory. */
 ls_yaml *ls_yaml_with(ls_arena *a, const ls_yaml *map, const char *path, const ls_yaml *value);
 /* yaml_env.c: replaces environment variables in the scalars. With `record`, one that is not set and has no

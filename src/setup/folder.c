@@ -82,23 +82,23 @@ ls_status ls_folder_find(char **out, const char *name)
 /* Writes the recipe as JSON, which is YAML too. */
 static void write_recipe(ls_json *j, const json_t *config, const ls_model_row *m, const char *dir)
 {
-    const json_int_t most = json_integer_value(
-        json_object_get(config, m->t5 ? "n_positions" : "max_position_embeddings"));
+    const bool pairs = ls_model_reads_sources(m);
+    const json_int_t most = json_integer_value(json_object_get(config, m->huggingface->most_tokens));
     ls_json_object(j, NULL);
     ls_json_object(j, "model");
     ls_json_text(j, "type", m->name);
     ls_json_text(j, "init", dir);
     ls_json_close_object(j);
     ls_json_object(j, "data");
-    ls_json_text(j, "type", m->t5 ? "pairs" : "text");
+    ls_json_text(j, "type", pairs ? "pairs" : "text");
     ls_json_text(j, "tokenizer", dir);
     ls_json_text(j, "train_text", "none");
-    if (m->t5) {
+    if (pairs) {
         ls_json_text(j, "source", "source");
         ls_json_text(j, "target", "target");
     }
     if (most > 0)
-        ls_json_int(j, m->t5 ? "source_length" : "seq_length", most);
+        ls_json_int(j, pairs ? "source_length" : "seq_length", most);
     ls_json_close_object(j);
     ls_json_close_object(j);
 }
@@ -114,7 +114,7 @@ ls_status ls_folder_recipe(ls_recipe **out, const char *dir, int n_sets, const c
     const ls_model_row *m = type ? ls_model_row_find(type) : NULL;
     char list[LS_MODEL_LIST];
     ls_model_list(list, ls_model_makes_text);
-    if (s == LS_OK && (!m || !ls_model_makes_text(m)))
+    if (s == LS_OK && (!m || !ls_model_makes_text(m) || !m->huggingface))
         s = type ? ls_fail(LS_E_UNSUPPORTED, "%s: \"model_type\" is %s; models that generate text: %s", path,
                            type, list)
                  : ls_fail(LS_E_UNSUPPORTED,

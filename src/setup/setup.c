@@ -81,20 +81,6 @@ static int threads(ls_cpu_limit *limit, const ls_recipe *r, int ranks, int ranks
     return r->threads ? (int)r->threads : r->cores_per_worker ? (int)r->cores_per_worker : each;
 }
 
-/* The recipe keeps the config with the defaults of the module. */
-static ls_status open_module(ls_recipe *r)
-{
-    char *config = NULL;
-    ls_status s = ls_shared_model_open(r, &config);
-    if (s == LS_OK && config && strcmp(config, r->model.config)) {
-        const char *origin = ls_recipe_origin(r, "model.config");
-        s = ls_recipe_set(r, "model.config", config,
-                          strcmp(origin, "default") ? origin : "resolved: the module's defaults");
-    }
-    free(config);
-    return s;
-}
-
 static const char *const DEVICES[] = { [LS_RUN_CPU] = "cpu",
                                        [LS_RUN_CUDA] = "cuda",
                                        [LS_RUN_REF] = "ref",
@@ -109,7 +95,7 @@ static const char *const KERNELS[] = { [LS_KERNELS_OWN] = "own",
 static ls_status setup_make(ls_setup *s, ls_recipe *r, int ranks, int rank, int ranks_per_host)
 {
     *s = (ls_setup){ .trainer = { LS_TRAINER_DEFAULTS }, .lr = r->optimizer.lr };
-    LS_TRY(open_module(r));
+    LS_TRY(ls_recipe_open_model(r));
     LS_TRY(ls_recipe_parallel(&s->trainer.parallel, r, ranks, rank, ranks_per_host));
     LS_TRY(batches(s, r));
     LS_TRY(ls_shared_model_identify(r));

@@ -91,7 +91,7 @@ static ls_status print(const ls_ui *ui, const ls_saved_model *t, const ls_datase
 static ls_status check_generate(const ls_saved_model *t, bool several)
 {
     const ls_model_row *m = ls_recipe_model(t->recipe);
-    if (!m->t5)
+    if (!ls_model_reads_sources(m))
         return ls_fail(LS_E_USAGE,
                        "--generate needs a T5, which writes a text for each source; this model is of type %s",
                        m->name);

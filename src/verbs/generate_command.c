@@ -26,7 +26,7 @@ typedef struct job {
     ls_status status; /* of the call-back */
 } job;
 
-static bool is_t5(const job *j) { return j->model.setup.model->t5; }
+static bool reads_source(const job *j) { return ls_model_reads_sources(j->model.setup.model); }
 /* All ranks make the same text, and the first of them prints it. */
 static bool is_first(const job *j) { return !j->model.group || ls_group_rank(j->model.group) == 0; }
 
@@ -37,7 +37,7 @@ static ls_status encode(job *j)
     size_t bytes;
     const int64_t context = j->model.saved.recipe->data.seq_length;
     LS_TRY(ls_text_model_encode(&j->model, j->o->prompt, &j->prompt));
-    if (is_t5(j))
+    if (reads_source(j))
         return LS_OK;
     j->tokens = j->tokens < context ? j->tokens : context;
     if (j->prompt.n > context)
@@ -56,7 +56,7 @@ static ls_status create(job *j)
 {
     const int64_t context = j->model.saved.recipe->data.seq_length, wanted = rounded(j->prompt.n + j->tokens);
     ls_generator_opts o = { LS_GENERATOR_DEFAULTS, .beams = j->o->beams };
-    if (is_t5(j)) {
+    if (reads_source(j)) {
         o.source = rounded(j->prompt.n);
         o.places = j->tokens;
     } else {
@@ -128,7 +128,7 @@ static ls_status generate(job *j)
     j->made.ids = ls_sys_malloc(sizeof *j->made.ids * (size_t)j->tokens);
     if (!j->made.ids)
         return ls_fail(LS_E_MEMORY, "out of memory for %lld tokens", (long long)j->tokens);
-    if (!is_t5(j))
+    if (!reads_source(j))
         print(j, o->prompt, strlen(o->prompt));
     ls_generate_opts g = ls_text_model_options(&j->model, &o->how);
     g.prompt = j->prompt.ids;

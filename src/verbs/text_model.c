@@ -148,7 +148,7 @@ static ls_status encode_source(const ls_text_model *m, const char *text, ls_toke
  * end token: what follows one begins a new text. */
 ls_status ls_text_model_encode(const ls_text_model *m, const char *prompt, ls_tokens *ids)
 {
-    if (m->setup.model->t5)
+    if (ls_model_reads_sources(m->setup.model))
         return encode_source(m, prompt, ids);
     LS_TRY(ls_tokenizer_encode(m->tokenizer, prompt, strlen(prompt), true, ids));
     while (*prompt && ids->n > 1 && ls_text_model_is_end(m, ids->ids[ids->n - 1]))

@@ -43,7 +43,7 @@ static ls_status texts_run(job *j, ls_text_model *m, const ls_predict_opts *o, c
                                 .context = j };
     ls_dataset *set = NULL;
     ls_writer file = { .fd = -1 };
-    if (!m->setup.model->t5)
+    if (!ls_model_reads_sources(m->setup.model))
         return ls_fail(
             LS_E_USAGE,
             "--out %s: only a T5 writes texts for a split, and this model is of type %s; give it --prompt "

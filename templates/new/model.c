@@ -7,19 +7,21 @@
 
 enum { IN = 2, OUT = 1 };
 
+typedef enum activation { TANH, GELU } activation;
 typedef struct settings {
-    int64_t hidden, layers, samples;
+    int64_t hidden, layers;
+    activation act;
 } settings;
 
-/* What the recipe says under model.config; anything else there is refused. */
-static ls_status open_model(void **self, ls_config *c)
-{
-    static settings s;
-    s.hidden = ls_config_int(c, "hidden", 32, 1, 65536);
-    s.layers = ls_config_int(c, "layers", 2, 1, 100);
-    *self = &s;
-    return LS_OK;
-}
+/* The keys of model.config: kind, member of the settings, default, range, words, meaning. Anything else in
+ * the recipe is refused. `lockstep recipe --reference ./model.so` prints them. */
+static const ls_module_key KEYS[] = {
+    { "hidden", LS_MODULE_INT, offsetof(settings, hidden), "32", 1, 65536, NULL, "width of a hidden layer" },
+    { "layers", LS_MODULE_INT, offsetof(settings, layers), "2", 1, 100, NULL, "number of hidden layers" },
+    { "act", LS_MODULE_CHOICE, offsetof(settings, act), "tanh", 0, 0,
+      (const char *const[]){ [TANH] = "tanh", [GELU] = "gelu", NULL }, "activation after a hidden layer" },
+    LS_MODULE_KEYS_END,
+};
 
 /* The model for `batch` samples. An input takes the field of its name. */
 static ls_status build(ls_graph *g, const void *self, int64_t batch)
@@ -29,7 +31,8 @@ static ls_status build(ls_graph *g, const void *self, int64_t batch)
              period = ls_input(g, "period", LS_TYPE(LS_F32, batch, OUT)), y = x;
     for (int64_t i = 0; i < s->layers; i++) {
         const char name[] = { 'f', 'c', (char)('0' + i % 10), (char)('0' + i / 10), 0 };
-        y = ls_tanh(g, ls_linear(g, name, y, s->hidden));
+        y = ls_linear(g, name, y, s->hidden);
+        y = s->act == TANH ? ls_tanh(g, y) : ls_gelu(g, y);
     }
     y = ls_linear(g, "head", y, OUT);
     ls_wide_begin(g); /* losses compute in f32, also where the model computes in bf16 */
@@ -71,12 +74,23 @@ static ls_status read(const ls_dataset *set, int64_t i, void *const *to)
     return LS_OK;
 }
 
-static ls_status data(ls_dataset **out, void *self, ls_split split, ls_config *c)
+typedef struct data_settings {
+    int64_t samples;
+} data_settings;
+
+static const ls_module_key DATA_KEYS[] = {
+    /* of data.config */
+    { "samples", LS_MODULE_INT, offsetof(data_settings, samples), "4096", 1, 1000000, NULL,
+      "number of samples to train on" },
+    LS_MODULE_KEYS_END,
+};
+
+static ls_status data(ls_dataset **out, void *self, ls_split split, const void *settings)
 {
     static const ls_field fields[] = { { .name = "x", .type = { LS_F32, 1, { IN } } },
                                        { .name = "period", .type = { LS_F32, 1, { OUT } } } };
     static ls_dataset sets[2];
-    const int64_t samples = ls_config_int(c, "samples", 4096, 1, 1000000);
+    const int64_t samples = ((const data_settings *)settings)->samples;
     (void)self;
     sets[split] = (ls_dataset){ .name = "pendulum",
                                 .source = "computed by model.c",
@@ -91,7 +105,14 @@ static ls_status data(ls_dataset **out, void *self, ls_split split, ls_config *c
 
 LS_MODULE_EXPORT const ls_model_module *lockstep_module(void)
 {
-    static const ls_model_module module = { LS_MODULE_DEFAULTS, .name = "pendulum", .version = "1",
-                                            .open = open_model, .build = build,     .data = data };
+    static const ls_model_module module = { LS_MODULE_DEFAULTS,
+                                            .name = "pendulum",
+                                            .version = "1",
+                                            .keys = KEYS,
+                                            .settings = sizeof(settings),
+                                            .build = build,
+                                            .data_keys = DATA_KEYS,
+                                            .data_settings = sizeof(data_settings),
+                                            .data = data };
     return &module;
 }

@@ -7,7 +7,6 @@
 #include "golden/training.h"
 #include "lockstep/lockstep.h"
 #include "lockstep/tokenizer.h"
-#include "recipe/config.h"
 #include "support/support.h"
 
 static const ls_vit_config VIT = { SMALL_VIT, .layers = 1, .mlp_size = 16 };
@@ -39,8 +38,6 @@ static struct samples {
     ls_group *group;
     ls_trainer *trainer;
     ls_predictor *predictor;
-    ls_config config;
-    ls_arena arena;
     ls_live *live;
     ls_weights *weights;
     ls_generator *generator;
@@ -70,8 +67,6 @@ static void make_samples(void)
                                 .padding = true));
     ASSERT_OK(ls_trainer_init(s.trainer, 1));
     ASSERT_OK(ls_predictor_of(&s.predictor, s.trainer));
-    ls_arena_init(&s.arena);
-    ASSERT_OK(ls_config_open(&s.config, &s.arena, "{}", "test", "module"));
     ASSERT_OK(ls_live_open(&s.live, s.trainer, .capacity = 4, .hold_out = 2));
     ASSERT_OK(ls_trainer_create(&t, build_decoder, &DECODER, .threads = 1, .micro_batch = 1));
     ASSERT_OK(ls_trainer_init(t, 1));
@@ -94,8 +89,6 @@ static void drop_samples(void)
     ls_graph_destroy(&s.graph);
     ls_group_destroy(&s.group);
     ls_predictor_destroy(&s.predictor);
-    ls_config_close(&s.config);
-    ls_arena_release(&s.arena);
     ls_live_close(&s.live);
     ls_trainer_destroy(&s.trainer);
     ls_generator_destroy(&s.generator);
@@ -140,7 +133,6 @@ static void drop_samples(void)
 #define sample_ls_group_p s.group
 #define sample_ls_trainer_p s.trainer
 #define sample_ls_predictor_p s.predictor
-#define sample_ls_config_p &s.config
 #define sample_ls_live_p s.live
 #define sample_ls_live_numbers_p ((ls_live_numbers *)(void *)buffer)
 #define sample_ls_weights_p s.weights

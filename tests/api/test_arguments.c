@@ -59,7 +59,6 @@ static const char *const OPTIONAL[] = {
     "ls_trainer_create_with.config",
     "ls_trainer_create_with.o",
     "ls_predictor_of_with.o",
-    "ls_config_text.by_default",
     "ls_predictor_open_with.o",
     "ls_predictor_inputs.out",
     "ls_predictor_outputs.out",

@@ -33,10 +33,18 @@ extern "C" ls_status build(ls_graph *g, const void *config, int64_t batch)
     return ls_graph_finish(g);
 }
 
-// A module: its table, and its symbol without the macro.
+// A module: its keys, its table, and its symbol without the macro.
+struct settings {
+    int64_t hidden;
+};
+static const ls_module_key keys[] = {
+    { "hidden", LS_MODULE_INT, offsetof(settings, hidden), "8", 1, 64, nullptr, "width of the layer" },
+    LS_MODULE_KEYS_END,
+};
 extern "C" const ls_model_module *lockstep_module()
 {
     static ls_model_module module = ls_model_module_default();
+    module.keys = keys, module.settings = sizeof(settings);
     module.name = "functions", module.version = "1", module.build = build;
     return &module;
 }

@@ -56,6 +56,11 @@ refused data/bad.c '#include "../base/str.h"' 'write the path from src/'
 refused data/bad.c '#include "nowhere/x.h"' 'unknown folder'
 refused data/bad.c '#include "lockstep/unheard.h"' 'there is no include/lockstep/unheard.h'
 refused include/lockstep/empty.h 'typedef int ls_empty;' 'no folder implements a function of this header'
+echo '#include "graph.h"' > "$root/include/lockstep/types_only.h" # of the folder of graph.h
+refused base/bad.c '#include "lockstep/types_only.h"' 'of graph (level 1)'
+echo '#include "lockstep/types_only.h"' > "$root/src/graph/types.h"
+"$checker" "$root" || { echo "a header with types alone is refused" >&2; exit 1; }
+rm "$root/include/lockstep/types_only.h" "$root/src/graph/types.h"
 printf 'int ls_low(int a)\n{\n}\n' > "$root/src/base/low.c"
 refused include/lockstep/low.h '#include "graph.h" /* LS_API int ls_low(int a); */' 'of graph (level 1)'
 rm "$root/src/base/low.c"

@@ -16,7 +16,7 @@ has err "lockstep/lockstep.h is not found: run 'make install'"
 make -s CC="$cc" CFLAGS="-O1 -Wall -Wextra -Werror" LOCKSTEP_CFLAGS="-I$root/include $sanitize" || bad "make in a new project"
 try 0 train recipe.yaml --set threads=1
 [ "$(grep -o '"eval_loss":[0-9.e-]*' runs/pendulum/result.json | head -1 | cut -d: -f2 | awk '{ print ($1 < 0.01) }')" = 1 ] || bad "$what: it learns nothing: $(cat runs/pendulum/result.json)"
-has runs/pendulum/recipe.yaml 'config: \{"hidden":32,"layers":2\}'
+has runs/pendulum/recipe.yaml 'config: \{"hidden":32,"layers":2,"act":"tanh"\}'
 has runs/pendulum/checkpoints/latest/trainer.json '"module":\{"name":"pendulum","version":"1","path":"./model.so","digest":"[0-9a-f]{16}","graph":"[0-9a-f]{16}","text":"parameter fc00.weight f32'
 try 0 predict recipe.yaml --out y.csv; [ "$(wc -l <y.csv)" = 514 ] && [ "$(head -n 1 y.csv)" = sample,y ] || bad "$what: $(head -n 2 y.csv)"
 try 0 eval recipe.yaml; has out "mae 0.0"
@@ -75,12 +75,26 @@ try 0 explain masked.yaml --set model.path=./plain.so --set 'loss={type: mse, of
 refused 2 "field period is both the target and its weight" plan masked.yaml --set data.missing=error --set model.path=./plain.so --set 'loss={type: mse, of: y, target: period, mask: period}'
 
 # ---- the config
-refused 2 "config.hiden: pendulum 1 \(./model.so\) has no such key; did you mean hidden\? \(it has hidden, layers\)" plan recipe.yaml --set model.config.hiden=4
+refused 2 "config.hiden: pendulum 1 \(./model.so\) has no such key; did you mean hidden\? \(it has hidden, layers, act\)" plan recipe.yaml --set model.config.hiden=4
 refused 2 "config.hidden: 0 is out of range \(from 1, up to 65536\)" plan recipe.yaml --set model.config.hidden=0
-refused 2 'config.hidden: a whole number is needed here, not "many"' plan recipe.yaml --set model.config.hidden=many
-refused 2 "config.inner.x: .* has no such key|config.inner: .* has no such key" plan recipe.yaml --set model.config.inner.x=1
+refused 2 "^error: --set model.config.hidden: a whole number is needed here, not 'many'" plan recipe.yaml --set model.config.hidden=many
+refused 2 "config.inner: .* has no such key" plan recipe.yaml --set model.config.inner.x=1
+refused 2 "--set model.config.act: there is no 'tahn'; did you mean 'tanh'\? \(one of: tanh, gelu\)" plan recipe.yaml --set model.config.act=tahn
+sed 's/layers: 2/layers: 0/' recipe.yaml >zero.yaml # a value in the file has its line, also where --set changes another one
+refused 2 "zero.yaml:3: model.config.layers: 0 is out of range \(from 1, up to 100\)" plan zero.yaml --set model.config.hidden=64
+# the keys with values and origins; those of the module, as a table
+try 0 recipe recipe.yaml --set model.config.hidden=64
+has out '^    hidden: 64 +# --set$'; has out '^    layers: 2 +# recipe.yaml:3$'; has out '^    act: "tanh" +# default$'; has out '^    samples: 4096 +# recipe.yaml:4$'
+cp out shown.yaml; try 0 recipe shown.yaml; has out '^    act: "tanh" +# shown.yaml:'
+try 0 recipe recipe.yaml --set model.path=./none.so; has out '^# without the defaults of ./none.so: no such file'; has out '^    layers: 2 +# recipe.yaml:3$'
+try 0 recipe runs/pendulum/recipe.yaml; has out '^# without the defaults of ./model.so: a run or a checkpoint names it'
+try 0 recipe --reference ./model.so
+has out '^# pendulum 1 \(./model.so\)$'; has out '^. `model.config.hidden` . whole number, from 1 to 65536 . `32` . width of a hidden layer .$'
+has out '^. `model.config.act` . tanh, gelu . `tanh` . activation after a hidden layer .$'; has out '^. `data.config.samples` .*`4096`'
+try 0 recipe --reference convnext_tiny; has out '^. `model.stochastic_depth` . number, from 0 to below 1 . `0.1`'; ! grep -q patch_size out || bad "$what: a key of another model"
+refused 2 "--reference: there is no model convnet, nor a shared object of that name \(the models are vit, mlp" recipe --reference convnet
 refused 2 "model.config: keys such as \{hidden: 64\} is needed here|model.config: keys" plan recipe.yaml --set model.config=64
-refused 2 "data.config.sample: .*did you mean samples" train recipe.yaml --set run.name=other --set data.config.sample=3
+refused 2 "^error: --set data.config.sample: .*did you mean samples" plan recipe.yaml --set data.config.sample=3
 refused 2 "this key is for model.type module" plan mlp-mnist --set model.path=./model.so
 refused 2 "model.type module needs model.path" plan recipe.yaml --set model.path=
 cd ..
@@ -129,11 +143,11 @@ static void close_set(ls_dataset *d)
     IN_SET_CLOSE;
 }
 #endif
-static ls_status data(ls_dataset **out, void *self, ls_split split, ls_config *c)
+static ls_status data(ls_dataset **out, void *self, ls_split split, const void *settings)
 {
     static const ls_field fields[] = { { .name = "x", .type = { LS_F32, 1, { 2 } } } };
     static ls_dataset sets[2];
-    (void)self, (void)c;
+    (void)self, (void)settings;
     sets[split] = (ls_dataset){ .name = "n", .source = "s", .split = split, .n = 32, .n_fields = 1, .fields = fields, .read = read_one };
     *out = &sets[split];
 #ifdef IN_SET_CLOSE
@@ -151,10 +165,10 @@ static void close_it(void *self)
     IN_CLOSE;
 #endif
 }
-static ls_status open_it(void **self, ls_config *c)
+static ls_status open_it(void **self, const void *settings)
 {
     *self = NULL;
-    (void)c;
+    (void)settings;
 #ifdef IN_OPEN
     IN_OPEN;
 #endif
@@ -191,8 +205,13 @@ rm bad.so; mkdir bad.so; refused 2 "./bad.so does not load|is a directory" plan 
 mkfifo bad.so; refused 2 "./bad.so does not load: .*it is a pipe, not a regular file" plan recipe.yaml; rm bad.so # opening it would wait for ever
 module -DSYMBOL=another; refused 2 "has no symbol lockstep_module: it is not a module" plan recipe.yaml
 module '-DTABLE=.size = 8'; refused 2 "describes itself with 8 bytes, this version with [0-9]+" plan recipe.yaml
-module '-DTABLE=.abi = 99'; refused 2 "was built for ABI 99 of the library, this is ABI 3" plan recipe.yaml
+module '-DTABLE=.abi = 99'; refused 2 "was built for ABI 99 of the library, this is ABI 4" plan recipe.yaml
+module '-DTABLE=.abi = 3, .size = 8'; refused 2 "was built for ABI 3 of the library, this is ABI 4: .*; since ABI 4 a module declares its keys as rows and calls no ls_config_int" plan recipe.yaml
+# one that was not compiled again calls what is not there any more, before it can be asked for its ABI
+module '-DIN_BUILD=extern long ls_config_int(ls_graph *); ls_config_int(g)'; refused 2 "undefined symbol: ls_config_int; since ABI 4 a module declares its keys as rows" plan recipe.yaml
 module '-DTABLE=.name = NULL'; refused 2 "name, version and build must be set" plan recipe.yaml
+module '-DBEFORE=static const ls_module_key keys[] = { { "a", LS_MODULE_INT, 0, "10", 0, 9, NULL, "a number" }, LS_MODULE_KEYS_END };' '-DTABLE=.settings = 8, .keys = keys'
+refused 2 "^error: recipe.yaml:1: model.path: bad 0 \(./bad.so\): the row of its key a: default: 10 is out of range \(from 0, up to 9\)" plan recipe.yaml
 module '-DTABLE=.library = (void (*)(void))abort'; refused 2 "has a copy of the library of its own" plan recipe.yaml
 module '-DIN_BUILD=extern void nothing_like_it(ls_graph *); nothing_like_it(g)'
 refused 2 "does not load: .*nothing_like_it" plan recipe.yaml

@@ -127,11 +127,11 @@ static ls_status read_one(const ls_dataset *d, int64_t i, void *const *to)
     ((float *)to[0])[0] = ((float *)to[0])[1] = 0;
     return LS_OK;
 }
-static ls_status data(ls_dataset **out, void *self, ls_split split, ls_config *c)
+static ls_status data(ls_dataset **out, void *self, ls_split split, const void *settings)
 {
     static const ls_field fields[] = { { .name = "x", .type = { LS_F32, 1, { 2 } } } };
     static ls_dataset sets[2];
-    (void)self, (void)c;
+    (void)self, (void)settings;
     sets[split] = (ls_dataset){ .name = "n", .source = "s", .split = split, .n = 32, .n_fields = 1, .fields = fields, .read = read_one };
     *out = &sets[split];
     return LS_OK;

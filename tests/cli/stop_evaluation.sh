@@ -54,11 +54,11 @@ static ls_status read_one(const ls_dataset *d, int64_t i, void *const *to)
         *(float *)to[1] = 3 * a - b + 0.5f;
     return LS_OK;
 }
-static ls_status data(ls_dataset **out, void *self, ls_split split, ls_config *c)
+static ls_status data(ls_dataset **out, void *self, ls_split split, const void *settings)
 {
     static const ls_field fields[] = { { .name = "x", .type = { LS_F32, 1, { 2 } } }, { .name = "y", .type = { LS_F32, 1, { 1 } } } };
     static ls_dataset sets[2];
-    (void)self, (void)c;
+    (void)self, (void)settings;
     sets[split] = (ls_dataset){ .name = "n", .source = "s", .split = split, .n = split == LS_SPLIT_EVAL ? 200 : 48, .n_fields = 2, .fields = fields, .read = read_one };
     *out = &sets[split];
     return LS_OK;

@@ -9,6 +9,7 @@
 
 #include "base/file.h"
 #include "base/json.h"
+#include "generate/of_recipe.h"
 #include "lockstep/trainer.h"
 #include "support/levels.h"
 #include "support/values.h"
@@ -282,6 +283,48 @@ static void rounded_logits(void **state)
     ls_weights_close(&w);
 }
 
+/* A model that the library does not have, with a configuration of its own: a generator needs its sizes and
+ * its builder, and no more. */
+typedef struct foreign_config {
+    ls_decoder_config inner;
+    int64_t first, *built; /* the smallest number of places, and how many programs were built */
+} foreign_config;
+
+static ls_status foreign_decode(ls_graph *g, const ls_generation *m, int64_t prompts, int64_t beams,
+                                int64_t tokens)
+{
+    const foreign_config *f = m->config;
+    ls_decoder_config c = f->inner;
+    c.seq_length = f->first + m->places;
+    ++*f->built;
+    return ls_decoder_build_cached(g, &c, prompts, beams, tokens);
+}
+
+static void any_model(void **state)
+{
+    (void)state;
+    int64_t built = 0;
+    const foreign_config f = { .inner = small(true), .first = 3, .built = &built };
+    const ls_generation model = {
+        .config = &f, .vocabulary = VOCABULARY, .places = 50, .decode = foreign_decode
+    };
+    ls_weights *w = random_weights(&f.inner);
+    ls_generator *known, *foreign;
+    const float *a, *b;
+    const ls_generator_opts o = { LS_GENERATOR_DEFAULTS, .threads = 1 };
+    ASSERT_OK(ls_generator_create(&known, &f.inner, w, .threads = 1, .places = 50));
+    ASSERT_OK(ls_generator_of(&foreign, &model, w, &o));
+    assert_int_equal(built, 3); /* decode, and prefill of 32 and of 128 tokens */
+    assert_int_equal(ls_generator_places(foreign), 50);
+    ASSERT_OK(ls_generator_feed(known, (int32_t[]){ 1, 2, 3 }, 3, &a));
+    ASSERT_OK(ls_generator_feed(foreign, (int32_t[]){ 1, 2, 3 }, 3, &b));
+    assert_memory_equal(a, b, VOCABULARY * sizeof *a);
+    ASSERT_FAILS(ls_generator_read(foreign, (int32_t[]){ 1 }, 1), LS_E_ARG, "does not read sources");
+    ls_generator_destroy(&known);
+    ls_generator_destroy(&foreign);
+    ls_weights_close(&w);
+}
+
 /* A wrong argument is an error, and leaves the generator as it was. */
 static void refuses(void **state)
 {
@@ -408,6 +451,7 @@ int main(void)
                                         cmocka_unit_test(many_prompts),
                                         cmocka_unit_test(tells_its_story),
                                         cmocka_unit_test(rounded_logits),
+                                        cmocka_unit_test(any_model),
                                         cmocka_unit_test(refuses),
                                         cmocka_unit_test(samples) };
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -167,14 +167,17 @@ static void names_in_records(void **state)
     ASSERT_OK(ls_file_write(ls_test_path("a.csv"), "c\n1\n", 4));
     ASSERT_OK(load(&r, TEXT, 0, NULL));
     assert_non_null(strstr(r->model.config, "\"token\":\"secret\"")); /* the module gets the value */
-    char *yaml = ls_recipe_yaml(r, true), want[1600];
+    char *yaml = ls_recipe_yaml(r, true), *plain = ls_recipe_yaml(r, false), want[1600];
+    ASSERT_CONTAINS(yaml, "    token: \"${LS_TEST_S}\" ");
+    ASSERT_CONTAINS(yaml, "    deep: [\"$${x}\",\"a-${LS_TEST_S}\",{\"n\":\"7\"}] ");
+    assert_string_equal(ls_recipe_origin(r, "model.config.token"), "here.yaml:7 (environment LS_TEST_S)");
     snprintf(want, sizeof want,
              "config: {\"token\":\"${LS_TEST_S}\",\"deep\":[\"$${x}\",\"a-${LS_TEST_S}\",{\"n\":\"7\"}],"
              "\"n\":7,\"here\":\"%s\"}",
              ls_test_dir());
-    ASSERT_CONTAINS(yaml, want);
-    snprintf(want, sizeof want, "train: {\"x\":\"%s/a.csv:c\",\"y\":\"${LS_TEST_S}.npy\"}",
-             ls_test_dir());
+    ASSERT_CONTAINS(plain, want);
+    free(plain);
+    snprintf(want, sizeof want, "train: {\"x\":\"%s/a.csv:c\",\"y\":\"${LS_TEST_S}.npy\"}", ls_test_dir());
     ASSERT_CONTAINS(yaml, want);
     ASSERT_CONTAINS(yaml, "name: secret"); /* the name of a folder */
     ASSERT_OK(ls_recipe_load_record(&there, yaml, strlen(yaml), "there", 0, NULL));
@@ -291,10 +294,8 @@ static void names_in_records(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(broken_and_hostile_yaml),
-        cmocka_unit_test(anchors_serve_where_they_help),
-        cmocka_unit_test(environment_variables),
-        cmocka_unit_test(names_in_records),
+        cmocka_unit_test(broken_and_hostile_yaml), cmocka_unit_test(anchors_serve_where_they_help),
+        cmocka_unit_test(environment_variables),   cmocka_unit_test(names_in_records),
         cmocka_unit_test(includes_speak_first),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
