@@ -28,13 +28,7 @@ static void type_text(const ls_key *k, ls_str *out)
         ls_str_add(out, NAMES[k->kind]);
         return;
     }
-    bool first = true;
-    const char *word;
-    for (int i = 0; (word = ls_key_word(k, i)); i++)
-        if (!k->now || ls_words_have(k->now, word)) {
-            ls_str_printf(out, "%s%s", first ? "" : ", ", word);
-            first = false;
-        }
+    ls_key_words(out, k);
 }
 
 static void range_text(const ls_key *k, ls_str *out)
@@ -140,8 +134,6 @@ char *ls_recipe_reference(bool markdown)
             ls_str_add(&meaning, k->help);
             needs_text(k, &meaning);
             types_text(k, &meaning);
-            if (k->now && k->kind != LS_KEY_DTYPE)
-                ls_str_printf(&meaning, "; only %s: %s", k->now, k->later);
             if (markdown) {
                 ls_str_printf(&out, "| `%s`%s | ", k->key, k->may_change ? " *" : "");
                 cell(&out, ls_str_text(&type));

@@ -29,3 +29,15 @@ const char *ls_key_word(const ls_key *k, int i)
     const char *keys;
     return k->words ? k->words[i] : ls_key_row(k->key, i, &keys);
 }
+
+bool ls_key_accepts(const ls_key *k, const char *word) { return !k->now || ls_words_have(k->now, word); }
+
+void ls_key_words(ls_str *out, const ls_key *k)
+{
+    const char *word, *between = "";
+    for (int i = 0; (word = ls_key_word(k, i)); i++)
+        if (ls_key_accepts(k, word)) {
+            ls_str_printf(out, "%s%s", between, word);
+            between = ", ";
+        }
+}
