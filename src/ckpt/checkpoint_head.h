@@ -1,5 +1,5 @@
-/* checkpoint_head.h - the head of trainer.json: what every checkpoint says of itself, whoever wrote it, the
- * loop of a recipe, a user's program, or ls_arrays_save. What only one of them knows stands behind it. */
+/* checkpoint_head.h - the head of trainer.json: the keys that every checkpoint has. The loop of a recipe, a
+ * user's program and ls_arrays_save write it, and each adds its own keys after it. */
 #pragma once
 #include "base/json.h"
 #include "lockstep/types.h"

@@ -1,4 +1,4 @@
-/* axis.c - axes: making sub-groups of ranks, and their fences. */
+/* axis.c - makes axes, which are sub-groups of ranks, and their fences. */
 #include "axis.h"
 
 #include <stdio.h>
@@ -70,8 +70,8 @@ ls_status ls_axis_create_world(ls_group *g)
     return g->world ? LS_OK : ls_fail(LS_E_MEMORY, "no memory for a group of %d ranks", g->size);
 }
 
-/* What ranks compare when they make an axis: all use the same number, and the members of an axis list the
- * same members. */
+/* The data that ranks compare when they make an axis: all must use the same number, and the members of an
+ * axis must list the same members. */
 struct proposal {
     int number;
     uint64_t members;

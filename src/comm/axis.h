@@ -19,7 +19,7 @@ bool ls_axis_one_machine(const ls_axis *a);
 void ls_axis_arrive(ls_axis *a);
 ls_status ls_axis_fence(ls_axis *a, const char *what);
 
-/* What this rank's collectives have moved since the axis was made. */
+/* The data that this rank's collectives have moved since the axis was made. */
 typedef struct ls_ledger {
     int64_t calls, bytes;
     double waited; /* seconds spent waiting */

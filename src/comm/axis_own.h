@@ -1,4 +1,4 @@
-/* axis_own.h - an axis, as the files of this folder see it. */
+/* axis_own.h - the struct of an axis. Private to src/comm. */
 #pragma once
 #include "axis.h"
 #include "group_own.h"
@@ -16,7 +16,8 @@ struct ls_axis {
     bool one_machine;
     /* how members on several machines work together (remote_types.h); NULL: one machine */
     struct ls_route *route;
-    struct ls_call *calls; /* [n] those of the members, when they are compared between machines; else NULL */
+    /* [n]: the members' calls, compared between machines; NULL: they are not compared */
+    struct ls_call *calls;
     ls_ledger ledger;
 };
 

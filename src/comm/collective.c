@@ -75,7 +75,7 @@ static ls_status check_types(const ls_collective_desc *d)
     return LS_OK;
 }
 
-/* Members' operands in the window, whose axis has at least these members. */
+/* Finds the members' operands in the window, whose axis has at least these members. */
 static ls_status find_operands(ls_collective *c)
 {
     const ls_window *w = c->d.window;
@@ -184,7 +184,7 @@ static ls_status collective_gather(ls_collective *c)
     return LS_OK;
 }
 
-/* count elements from element `at` of every operand into `out`. */
+/* Reduces `count` elements, from element `at` on, of every operand into `out`. */
 static void collective_reduce(ls_collective *c, int64_t at, int64_t count, char *out)
 {
     const ls_collective_desc *d = &c->d;

@@ -21,7 +21,7 @@ const char *ls_collective_name(ls_collective_kind k); /* "all_gather" ... */
 typedef struct ls_collective_desc {
     ls_collective_kind kind;
     ls_axis *axis;
-    int64_t count; /* elements, as ls_collective_kind says */
+    int64_t count; /* elements: see ls_collective_kind */
     ls_dtype from, to;
     ls_dtype via; /* type of a sum (f32, f64, bf16, f16): operands and every partial sum are rounded to it */
     /* The operand is at this offset of each member's part of the window. The window's axis contains `axis`;
@@ -43,7 +43,7 @@ typedef struct ls_collective_desc {
 } ls_collective_desc;
 
 typedef struct ls_collective ls_collective;
-/* Allocates what the collective will ever need. LS_E_ARG for types or an operand that do not fit,
+/* Makes a collective, with all memory that it will need. LS_E_ARG for types or an operand that do not fit,
  * LS_E_MEMORY. Local. */
 ls_status ls_collective_create(ls_collective **out, const ls_collective_desc *d);
 void ls_collective_destroy(ls_collective **c); /* local */

@@ -1,4 +1,4 @@
-/* collective_own.h - a collective, as the files of this folder see it. */
+/* collective_own.h - the struct of a collective. Private to src/comm. */
 #pragma once
 #include "axis_own.h"
 #include "collective.h"

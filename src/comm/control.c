@@ -1,4 +1,4 @@
-/* control.c - the control block: its layout, the first failure, and what its records say about ranks. */
+/* control.c - the control block: its layout, the first failure, and what its records tell about ranks. */
 #include "control.h"
 
 #include <stdio.h>
@@ -175,8 +175,8 @@ void ls_control_describe(ls_control_block *c, int local, char text[LS_DESCRIPTIO
              doing, stopped ? "; it is stopped (state T)" : "");
 }
 
-/* If ranks wait for each other in a circle (they make their calls in different orders), it is the rank in
- * question itself. */
+/* If ranks wait for each other in a circle, because they make their calls in different orders, the result is
+ * the rank in question itself. */
 int ls_control_blocker(ls_control_block *c, int local)
 {
     int at = local;

@@ -50,13 +50,13 @@ typedef enum ls_counter {
     LS_TICKS     /* collectives and exchanges */
 } ls_counter;
 
-typedef struct ls_counters { /* they wrap: compare differences */
+typedef struct ls_counters { /* the counts wrap around: compare differences */
     _Alignas(64) _Atomic uint32_t count[2];
     _Atomic uint32_t sleepers[2]; /* how many ranks sleep until that count is raised, and must be woken */
 } ls_counters;
 
-/* How the failed rank failed: it says so itself; it did not come in time; it ended, or left the group, while
- * another waited for it. */
+/* How the failed rank failed: it reported the failure itself; it was late; it ended, or left the group,
+ * while another rank waited for it. */
 typedef enum ls_missed { LS_MISSED_NOT, LS_MISSED_LATE, LS_MISSED_GONE } ls_missed;
 
 enum { LS_FAILURE_NONE = 0, LS_FAILURE_READY = -1 };
@@ -64,7 +64,8 @@ typedef struct ls_failure {
     _Atomic int state; /* none, ready to be read, or the pid of the process that is writing it */
     int rank, code;    /* the failed rank; when a rank did not come, that rank */
     int missed;        /* ls_missed */
-    int reporter;      /* rank that tells the user: mostly the one that found it; -1: the launcher does */
+    /* the rank that tells the user: mostly the one that found the failure; -1: the launcher does */
+    int reporter;
     char text[LS_FAILURE_BYTES];
 } ls_failure;
 
@@ -95,29 +96,30 @@ char *ls_control_staging(ls_control_block *c, int local);
 
 /* Keeps the first failure and ignores later ones. `rank` and `reporter` are ranks of the group. */
 void ls_control_fail(ls_control_block *c, int rank, int reporter, ls_status code, const char *text);
-/* The same with LS_E_PEER, of a rank that another missed. */
+/* The same with LS_E_PEER, for a rank that another rank waited for in vain. */
 void ls_control_missed(ls_control_block *c, int rank, int reporter, ls_missed how, const char *text);
 bool ls_control_failed(ls_control_block *c);
 /* The same, but waits while a rank is writing its message. */
 bool ls_control_failure_ready(ls_control_block *c);
 
-/* A second block, of one rank, which hears what this process does and how its group fails: that of the
- * process that watches it, when another launcher connects the ranks. NULL: there is none. */
+/* Sets a second block, of one rank, which also gets what this process does and how its group fails: the
+ * block of the process that watches this one, when another launcher connects the ranks. NULL: there is
+ * none. */
 void ls_control_report_to(ls_control_block *c);
 ls_control_block *ls_control_report(void);
-void ls_control_report_failure(const ls_failure *f); /* that this rank has learnt of */
+void ls_control_report_failure(const ls_failure *f); /* a failure that this rank has heard of */
 
 /* `path` "": there is no run. Paths of LS_RUN_PATH_BYTES and more are taken for none. */
 void ls_control_set_run(ls_control_block *c, const char *path);
 void ls_control_run(const ls_control_block *c, char path[LS_RUN_PATH_BYTES]);
 
 void ls_control_set_doing(ls_rank_record *s, const char *what);
-/* What the rank said with ls_group_doing. */
+/* The rank's latest text of ls_group_doing. */
 void ls_control_doing(ls_control_block *c, int local, char text[128]);
 /* "it last did: step 12, micro"; "...; it is stopped (state T)" */
 void ls_control_describe(ls_control_block *c, int local, char text[LS_DESCRIPTION_BYTES]);
-/* The rank that this one really waits for: when a waits for b and b waits for c, c keeps all of them. */
+/* The rank that this one waits for in the end: if a waits for b and b waits for c, it is c. */
 int ls_control_blocker(ls_control_block *c, int local);
-/* Why a rank will not come: it has left, or its process has ended. NULL: it lives, as far as this process can
- * know. */
+/* The reason why a rank will not come: it has left, or its process has ended. NULL: as far as this process
+ * can know, it lives. */
 const char *ls_rank_gone(ls_rank_record *s);

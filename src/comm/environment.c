@@ -1,5 +1,5 @@
-/* environment.c - which rank this process is, as its launcher says, and the group that it joins. The
- * innermost launcher counts: our own, then torchrun, then MPI's. A launcher of one rank is ignored. */
+/* environment.c - finds out from the launcher's variables which rank this process is, and joins the group.
+ * The innermost launcher counts: our own, then torchrun, then MPI's. A launcher of one rank is ignored. */
 #include "environment.h"
 
 #include <dlfcn.h>
@@ -40,7 +40,7 @@ static ls_status environment_number(int *out, const char *name, int low, int hig
     return LS_OK;
 }
 
-/* All of these or none. *any: whether they are there. */
+/* LS_E_USAGE if only some of these variables are set. *any: whether they are set. */
 static ls_status together(bool *any, int n, const char *const *names, const char *of_whom)
 {
     ls_str there = { 0 }, missing = { 0 };
@@ -212,7 +212,7 @@ static ls_status join_own(ls_group **out, const ls_environment *p)
     LS_TRY(s);
     int size = ls_group_size(*out);
     if (size == p->size) {
-        close(p->fd); /* the group has its own */
+        close(p->fd); /* the group has a descriptor of its own */
         return LS_OK;
     }
     ls_group_destroy(out);
@@ -232,7 +232,7 @@ static ls_status environment_join(ls_group **out, const ls_environment *p)
     }
 }
 
-/* The process that watches this rank from outside reads it. */
+/* The process that watches this rank from outside reads this block. */
 static ls_status join_reported(ls_group **out, const ls_environment *p)
 {
     const char *fd = variable(LS_LAUNCH_REPORT);
@@ -263,7 +263,7 @@ ls_status ls_group_from_environment(ls_group **out)
     return s;
 }
 
-/* MPICH's MPI_Comm is the integer. Open MPI's is an address, and its MPI_Comm_f2c finds it. */
+/* In MPICH MPI_Comm is the integer itself. In Open MPI it is an address, which its MPI_Comm_f2c finds. */
 ls_status ls_group_from_mpi_handle(ls_group **out, int comm)
 {
     LS_ARG(out);

@@ -3,7 +3,7 @@
 #pragma once
 #include "axis_own.h"
 
-/* What a rank calls. Ranks compare their calls before they touch each other's data. */
+/* The kind of a rank's call. Ranks compare their calls before they touch each other's data. */
 typedef enum ls_call_kind {
     LS_CALL_BARRIER,
     LS_CALL_ALL_GATHER,

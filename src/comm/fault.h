@@ -3,7 +3,7 @@
 #pragma once
 #include "group.h"
 
-/* drop: this rank never arrives; kill, stop: SIGKILL, SIGSTOP of this process */
+/* drop: this rank never arrives; kill, stop: this process gets SIGKILL or SIGSTOP */
 typedef enum ls_fault_kind { LS_FAULT_DELAY, LS_FAULT_DROP, LS_FAULT_KILL, LS_FAULT_STOP } ls_fault_kind;
 /* What happens at call number `at` of this rank (from 0; -1: at random calls, drawn from seed). Calls are the
  * starts and waits of collectives and the halves of fences. */
@@ -15,8 +15,8 @@ typedef struct ls_fault {
 } ls_fault;
 /* LS_E_MEMORY. Local. */
 ls_status ls_group_inject(ls_group *g, const ls_fault *f);
-/* From LOCKSTEP_FAULT="kill@12:rank=1" (fault.c has the syntax); does nothing when it is not set. LS_E_USAGE
- * when malformed. Local. */
+/* Reads LOCKSTEP_FAULT="kill@12:rank=1" (fault.c has the syntax); does nothing if it is not set. LS_E_USAGE
+ * if it is malformed. Local. */
 ls_status ls_group_inject_from_environment(ls_group *g);
 
 ls_status ls_fault_point(ls_group *g);      /* every start and wait passes here */

@@ -14,13 +14,14 @@ void ls_group_planned(ls_group *g, uint64_t bytes);
 void ls_group_names_run(ls_group *g, const char *path);
 
 /* Collectives that devices run by themselves (device/link.h) wait for other ranks where no code of this
- * folder sees it. So a rank says which programs it begins, and a thread of it looks at the group meanwhile.
- */
+ * folder sees it. So a rank records which programs it begins, and one of its threads checks the group
+ * meanwhile. */
 void ls_group_began(ls_group *g, const char *program); /* cheap; local */
-/* LS_OK: as far as this rank knows, all ranks come. `waited`: seconds that this rank has waited for its
- * device by now. LS_E_PEER: the group has failed; or, after a second, a rank of this host has ended before it
- * began what this one waits for; or the deadline has passed: then the message names the rank of this host
- * that has begun fewer programs than this one, or that is stopped, if there is one. Local. */
+/* Checks the group. LS_OK: as far as this rank knows, all ranks come. `waited`: seconds that this rank has
+ * waited for its device so far. LS_E_PEER: the group has failed; or, after a second, a rank of this host has
+ * ended before it began a program that this one waits for; or the deadline has passed. The message then
+ * names a rank of this host that has begun fewer programs than this one or is stopped, if there is one.
+ * Local. */
 ls_status ls_group_look(ls_group *g, double waited);
 
 /* A late rank is one that others wait for. It is reported when the wait has lasted 7 s (LOCKSTEP_NOTICE),

@@ -18,8 +18,8 @@ ls_status ls_group_barrier(ls_group *g)
     return ls_axis_exchange(g->world, NULL, 0, NULL, &(ls_call){ .kind = LS_CALL_BARRIER }, "a barrier");
 }
 
-/* For a call that this rank cannot make. The other ranks learn it when they compare calls, so they do not
- * wait for the deadline. Returns s with its message. */
+/* Refuses a call that this rank cannot make. The other ranks learn it when they compare calls, so they do
+ * not wait for the deadline. Returns s with its message. */
 static ls_status group_calls_refuse(ls_group *g, ls_call_kind kind, ls_status s, const char *what)
 {
     char message[512];
@@ -104,7 +104,7 @@ static ls_status in_pieces(ls_group *g, void *data, size_t bytes, use_fn use, co
     }
     ls_status s = LS_OK;
     size_t at = 0;
-    do { /* even with no bytes here: other ranks may have some */
+    do { /* also without bytes here, because other ranks may have some */
         const size_t n = least(bytes - at, LS_STAGING_BYTES);
         s = ls_axis_exchange(g->world, n ? (char *)data + at : NULL, n, pieces, at ? NULL : call, what);
         for (int r = 0; r < g->size; r++)

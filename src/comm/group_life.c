@@ -1,4 +1,4 @@
-/* group_life.c - making and ending a group over a control block. */
+/* group_life.c - makes and ends a group over a control block. */
 #include "group_life.h"
 
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-/* group_own.h - one rank's end of a process group, as the files of this folder see it. */
+/* group_own.h - the struct of one rank's end of a process group. Private to src/comm. */
 #pragma once
 #include "control.h"
 #include "group.h"

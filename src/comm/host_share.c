@@ -37,7 +37,7 @@ ls_host_share ls_host_share_get(void)
     return s;
 }
 
-/* Each writes, then looks: of two at the same time at least one sees the other. */
+/* Each process writes first and then reads: of two at the same time at least one sees the other. */
 int ls_host_share_claim(uint64_t thing)
 {
     int other = -1;

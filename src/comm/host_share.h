@@ -8,8 +8,8 @@ typedef struct ls_host_share {
     bool threads;   /* the group's ranks are threads of this process */
 } ls_host_share;
 ls_host_share ls_host_share_get(void);
-/* Says that this process uses the thing with this name from now on. Returns the rank of another process that
- * said so before; -1: none. */
+/* Records that this process uses the thing with this number from now on. Returns the rank of another process
+ * that uses it already; -1: none. */
 int ls_host_share_claim(uint64_t thing);
 
 /* called when a group begins and ends */

@@ -4,8 +4,8 @@
 
 /* One wait; zeroed when it begins. */
 typedef struct ls_lag_timer {
-    double waited, next; /* seconds so far; at which the next report is due */
-    int rank;            /* reported */
+    double waited, next; /* seconds waited so far; seconds at which the next report is due */
+    int rank;            /* the rank that was reported */
     bool reported;
 } ls_lag_timer;
 

@@ -1,4 +1,4 @@
-/* launched.c - the environment that launch/launch.c gives its ranks. */
+/* launched.c - reads the environment that launch/launch.c gives its ranks. */
 #include "launched.h"
 
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static int find_rank(void)
 int ls_launch_rank(void)
 {
     enum { UNKNOWN = -2 };
-    static _Atomic int rank = UNKNOWN; /* kept: the group closes the file */
+    static _Atomic int rank = UNKNOWN; /* kept, because the group closes the file */
     if (rank == UNKNOWN)
         rank = find_rank();
     return rank;
@@ -34,7 +34,7 @@ int ls_launch_rank(void)
 bool ls_launch_watched(void)
 {
     enum { UNKNOWN = -2 };
-    static _Atomic int reports = UNKNOWN; /* kept, as the rank is */
+    static _Atomic int reports = UNKNOWN; /* kept, like the rank */
     if (reports == UNKNOWN)
         reports = has_block(LS_LAUNCH_REPORT);
     return reports || ls_launch_rank() >= 0;

@@ -1,5 +1,5 @@
-/* launched.h - what a process that the launcher started as a rank (launch/launch.h) finds in its environment.
- * Everything here is local. */
+/* launched.h - reads the environment of a process that the launcher started as a rank (launch/launch.h). All
+ * functions are local. */
 #pragma once
 #include <stdbool.h>
 
@@ -9,7 +9,7 @@
 #define LS_LAUNCH_STARTED \
     "LOCKSTEP_STARTED" /* monotonic seconds at which the user's command, or this restart, began */
 #define LS_LAUNCH_COMMAND "LOCKSTEP_COMMAND" /* monotonic seconds at which the command began */
-#define LS_LAUNCH_RESTART "LOCKSTEP_RESTART" /* how often the ranks were started again */
+#define LS_LAUNCH_RESTART "LOCKSTEP_RESTART" /* how many times the ranks were started again */
 #define LS_LAUNCH_STALL "LOCKSTEP_STALL"     /* seconds that a rank is waited for; 0: not said */
 
 /* A rank that mpirun or srun started for our command has instead the descriptor of a control block of one
@@ -19,12 +19,12 @@
 
 /* Whether a process of lockstep watches this one. It reports the failures of ranks and starts ranks again. */
 bool ls_launch_watched(void);
-/* The rank that ls_launch made of this process on this host; -1: none. */
+/* This process's rank on this host, if ls_launch started it; -1: it did not. */
 int ls_launch_rank(void);
 /* Which restart this rank belongs to; 0: the first attempt, or nobody watches it. */
 int ls_launch_restart(void);
-/* How long before this process the user's command, or this restart, began, in seconds; 0 when it is that
- * command. */
+/* Seconds from the start of the user's command, or of this restart, to the start of this process; 0 in the
+ * command itself. */
 double ls_launch_lead(void);
 /* Seconds that a rank is waited for, if the command says so; else 0. */
 double ls_launch_stall(void);

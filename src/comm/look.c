@@ -1,5 +1,5 @@
-/* look.c - looking at the group from outside of its collectives, while devices run collectives of their own
- * (device/link.h): no counter of this folder is waited for then. */
+/* look.c - checks the group outside of its collectives, while devices run collectives of their own
+ * (device/link.h) and no counter of this folder is waited for. */
 #include <stdio.h>
 
 #include "base/c_locale.h"
@@ -25,8 +25,8 @@ static ls_status look_missing(ls_group *g, int local, ls_missed how, const char 
     return ls_group_failure(g);
 }
 
-/* Why a rank will not do its part. One that has left the group, and had begun what this one has, waited for
- * its device before it left: its part is done. */
+/* The reason why a rank will not do its part; NULL: none. A rank that has left the group after it had begun
+ * all programs that this one has begun also waited for its device: its part is done. */
 static const char *ends_early(const ls_group *g, ls_rank_record *record)
 {
     const bool all = atomic_load(&record->programs) >= atomic_load(&ls_group_record(g)->programs);

@@ -1,4 +1,4 @@
-/* machines.c - which ranks share a machine, their numbers, and the group that they make. */
+/* machines.c - finds which ranks share a machine, numbers them, and makes their group. */
 #include "machines.h"
 
 #include <stdio.h>
@@ -118,7 +118,7 @@ static ls_status join_machine(ls_group **out, const layout *y, const ls_transpor
     return s;
 }
 
-/* Either all ranks get a group or none does: the first failure becomes everybody's. */
+/* Either all ranks get a group or none does: the first failure becomes the failure of all. */
 static ls_status machines_agree(ls_status s, const layout *y, const ls_transport_ops *ops, ls_transport *t)
 {
     report mine = { "" }, *all = NULL;
@@ -132,7 +132,7 @@ static ls_status machines_agree(ls_status s, const layout *y, const ls_transport
     return s != LS_OK ? s : heard;
 }
 
-/* ---- all of it */
+/* ---- joining */
 
 static ls_status machines_join(ls_group **out, layout *y, const ls_transport_ops *ops, ls_transport *t,
                                int expected)

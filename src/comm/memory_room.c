@@ -1,6 +1,6 @@
-/* memory_room.c - is there room for more memory? Two limits count: what the machine has free or can free, and
- * what the control groups of this process (v1 and v2) still allow. They are read before memory is allocated,
- * because the kernel kills a process that exceeds them. */
+/* memory_room.c - checks whether there is room for more memory. Two limits count: the memory that the
+ * machine has free or can free, and the memory that the control groups of this process (v1 and v2) still
+ * allow. They are read before memory is allocated, because the kernel kills a process that exceeds them. */
 #include "memory_room.h"
 
 #include <stdio.h>

@@ -144,7 +144,7 @@ static ls_status mesh_refuse(const ls_mesh *m, int64_t product, bool automatic, 
     return s;
 }
 
-/* All names that the mesh will be asked for. */
+/* Keeps all names of groups that the mesh can have. */
 static ls_status keep_names(const ls_mesh *m)
 {
     bool all = strcmp(ls_mesh_data_axes(m), "*") && strcmp(ls_mesh_model_axes(m), "*");

@@ -1,4 +1,4 @@
-/* module.c - finding and opening the transports that are modules. */
+/* module.c - finds and opens modules with transports. */
 #include "module.h"
 
 #include <dlfcn.h>

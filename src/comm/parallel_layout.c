@@ -49,8 +49,8 @@ bool ls_parallel_synchronizes_each(const ls_parallel *p)
     return p->data == LS_DATA_FSDP || p->data == LS_DATA_HYBRID || p->sync_batch_norm;
 }
 
-/* Every group that gathers lies on one machine. Members ascend, so it is enough to look at the first and the
- * last. */
+/* Whether every group that gathers lies on one machine. Members ascend, so it is enough to look at the first
+ * and the last. */
 static bool gathers_on_one_host(const ls_parallel *p)
 {
     const char *axes = ls_parallel_shard_axes(p);

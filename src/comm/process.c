@@ -1,4 +1,4 @@
-/* process.c - what the kernel says about a process: /proc/PID/stat. */
+/* process.c - reads the kernel's record of a process: /proc/PID/stat. */
 #include "process.h"
 
 #include <errno.h>
@@ -18,7 +18,7 @@ uint64_t ls_process_start_time(int pid, bool *stopped)
     ssize_t n = fd < 0 ? -1 : read(fd, text, sizeof text - 1);
     if (fd >= 0)
         close(fd);
-    if (n <= 0) /* it is gone, or /proc is not mounted, or this process has no descriptor left */
+    if (n <= 0) /* the process is gone, or /proc is not mounted, or this process has no descriptor left */
         return kill(pid, 0) == 0 || errno != ESRCH ? LS_START_UNKNOWN : 0;
     text[n] = 0;
     const char *rest = strrchr(text, ')');

@@ -1,4 +1,4 @@
-/* process.h - what the kernel says about a process. */
+/* process.h - reads the kernel's record of a process. */
 #pragma once
 #include <stdbool.h>
 #include <stdint.h>

@@ -136,7 +136,7 @@ LOOP void store_f64(char *out, ls_dtype to, const double *x, int64_t n)
     }
 }
 
-/* What sums of `via` are kept in. */
+/* The type of the accumulator for sums of type `via`. */
 LOOP ls_dtype kept_in(ls_dtype via) { return via == LS_BF16 || via == LS_F16 ? LS_F32 : via; }
 
 LOOP void load(block *x, const char *in, ls_dtype from, ls_dtype via, int64_t n)
@@ -276,9 +276,9 @@ LOOP __m128 sum_of(const float *const x[4], int n, int64_t i)
     return _mm_add_ps(left, n == 3 ? right : _mm_add_ps(right, _mm_loadu_ps(x[3] + i)));
 }
 
-/* Copies whole cache lines of the result. Prefetching by software is needed because the processor's stops at
- * the end of a page, and windows have small pages. `n` is a constant here, so that the operands' addresses
- * stay in registers; that alone saves a third of the time. */
+/* Adds n operands in whole cache lines and writes past the caches. Prefetching by software is needed because
+ * the processor's stops at the end of a page, and windows have small pages. `n` is a constant here, so that
+ * the operands' addresses stay in registers; that alone saves a third of the time. */
 LOOP void stream_lines(float *out, const float *const x[4], int n, int64_t begin, int64_t end)
 {
     for (int64_t i = begin; i < end; i += LINE) {
@@ -290,7 +290,7 @@ LOOP void stream_lines(float *out, const float *const x[4], int n, int64_t begin
 }
 #endif
 
-/* The sum of up to four operands, past the caches. The tree's way through a block in L1 would take a fifth
+/* Adds up to four operands and writes past the caches. The tree, with its blocks in L1, would take a fifth
  * longer. */
 LOOP void stream_few(const ls_reduce *r, int64_t begin, int64_t end)
 {
@@ -314,8 +314,8 @@ LOOP void stream_few(const ls_reduce *r, int64_t begin, int64_t end)
     sum_few(r, begin, end);
 }
 
-/* After operand p, as many pairs are added as adding 1 to p in binary makes carries. After the last operand
- * all that is left is added. */
+/* The balanced tree: after operand p, as many pairs are added as adding 1 to p in binary makes carries.
+ * After the last operand all remaining levels are added. */
 LOOP void reduce_tree(const ls_reduce *r, char *out, int64_t at, int64_t n)
 {
     block stack[LEVELS];

@@ -3,7 +3,7 @@
 #include "lockstep/group.h"
 #include "transport.h"
 
-/* `g` becomes machine number `machine` of a larger group whose machines have as many ranks each.
+/* Makes `g` machine number `machine` of a larger group whose machines have as many ranks each.
  * transport_rank [size]: the transport's number of each rank. The group owns it and the transport from then
  * on, also after an error. Collective. */
 ls_status ls_remote_attach(ls_group *g, const ls_transport_ops *ops, const ls_transport *t, int machine,

@@ -1,5 +1,5 @@
-/* remote_control.c - when something goes wrong between machines. A failure on one machine becomes the failure
- * of all. When a rank of another machine does not come, its own machine is asked what it did last. */
+/* remote_control.c - failures between machines. A failure on one machine becomes the failure of all. If a
+ * rank of another machine does not come, its own machine is asked what it did last. */
 #include "remote_control.h"
 
 #include <stdio.h>

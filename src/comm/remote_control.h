@@ -6,8 +6,8 @@
 
 /* Begins to listen for notices. */
 ls_status ls_remote_listen(ls_remote *r);
-/* Handles the notices that have come and tells the other machines of a failure here. LS_E_PEER when the group
- * has failed. */
+/* Handles the notices that have arrived, and reports a failure on this machine to the others. LS_E_PEER when
+ * the group has failed. */
 ls_status ls_remote_look(ls_remote *r);
 /* Nothing came from `rank` within the deadline: asks its machine what it does, and makes that the group's
  * failure. */

@@ -126,7 +126,8 @@ static ls_status meet(ls_route *t, const char *what)
     return ls_axis_await_all(&t->axis, LS_TICKS, ls_axis_raise(&t->axis, LS_TICKS), what);
 }
 
-/* Elements per piece: two halves of a region hold a piece for every machine. Whole cache lines. */
+/* Elements per piece, whole cache lines: each of the two halves of a region has room for a piece of every
+ * machine. */
 static int64_t move_step_of(const ls_route *t, ls_dtype type)
 {
     int64_t bytes = LS_REMOTE_REGION / 2 / t->machines / 64 * 64;

@@ -1,4 +1,4 @@
-/* remote_move.h - what the communication thread does for a job. */
+/* remote_move.h - the work of the communication thread for a job. */
 #pragma once
 #include "remote_types.h"
 

@@ -55,7 +55,7 @@ typedef struct ls_flight {
     int *with;           /* [2 * size] ranks */
 } ls_flight;
 
-/* What machines tell each other when something has gone wrong. */
+/* A notice between machines, after a failure. */
 typedef struct ls_notice {
     enum { LS_NOTICE_FAILURE, LS_NOTICE_QUESTION, LS_NOTICE_ANSWER } kind;
     int from;               /* its sender */

@@ -84,7 +84,7 @@ static ls_status map_control(ls_control_block **out, int fd)
     return LS_OK;
 }
 
-/* ls_control_fail by a rank that could not map the control block. */
+/* Does the work of ls_control_fail for a rank that could not map the control block. */
 static void write_failure(int fd, int rank, ls_status code)
 {
     ls_failure f = { .state = LS_FAILURE_READY, .rank = rank, .code = (int)code };

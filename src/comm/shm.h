@@ -11,10 +11,10 @@ ls_status ls_shm_create(int ranks, int *fd);
  * no such rank, or it has joined already; LS_E_MEMORY. Local. */
 ls_status ls_shm_join(ls_group **out, int fd, int rank);
 
-/* The block of one rank behind `fd` hears from now on what this process does, and how its group fails
- * (ls_control_report_to). `fd` is closed. Local. */
+/* From now on the control block of one rank in file `fd` gets what this process does, and how its group
+ * fails (ls_control_report_to). `fd` is closed. Local. */
 ls_status ls_shm_report_to(int fd);
-void ls_shm_report_joined(void); /* and that it has a group */
+void ls_shm_report_joined(void); /* and the fact that it has a group */
 
 /* The launcher's view of a control block. All of it is local. */
 typedef struct ls_shm_watch ls_shm_watch;
@@ -22,7 +22,7 @@ ls_status ls_shm_watch_open(ls_shm_watch **out, int fd);
 void ls_shm_watch_close(ls_shm_watch **w);
 /* Tells the ranks that `rank` is gone, so that their waits end. */
 void ls_shm_watch_gone(ls_shm_watch *w, int rank, const char *message);
-/* What the rank did last (ls_group_doing). */
+/* The rank's latest text of ls_group_doing. */
 void ls_shm_watch_doing(const ls_shm_watch *w, int rank, char text[128]);
 /* The rank has joined the group; it may have left it since. */
 bool ls_shm_watch_joined(const ls_shm_watch *w, int rank);
@@ -38,11 +38,11 @@ void ls_shm_watch_run(const ls_shm_watch *w, char path[LS_RUN_PATH_BYTES]);
 typedef struct ls_heard {
     int rank;
     ls_status code;
-    ls_missed missed; /* how, when it did not say so itself */
+    ls_missed missed; /* how the others missed it, if it did not report the failure itself */
     char text[LS_FAILURE_BYTES];
 } ls_heard;
 bool ls_shm_watch_failure(const ls_shm_watch *w, ls_heard *out);
-/* What a process that watches rank `rank` on its host has sent. */
+/* Takes over the report of a process that watches a rank on its host. */
 void ls_shm_watch_hear(ls_shm_watch *w, const ls_heard *h);
 void ls_shm_watch_hear_run(ls_shm_watch *w, const char *path);
 void ls_shm_watch_hear_joined(ls_shm_watch *w, int rank);

@@ -1,6 +1,6 @@
-/* transport.h - what moves bytes between machines: a table of functions that a module (lockstep-mpi.so)
- * fills. The module is opened at run time and knows only this header of Lockstep. It does no arithmetic.
- * Calls on one transport come from one thread at a time. */
+/* transport.h - the interface for moving bytes between machines: a table of functions that a module
+ * (lockstep-mpi.so) fills. The module is opened at run time and knows only this header of Lockstep. It does
+ * no arithmetic. Calls on one transport come from one thread at a time. */
 #pragma once
 #include <stdbool.h>
 #include <stddef.h>

@@ -84,7 +84,7 @@ static ls_status wait_look(ls_axis *a, ls_counter which, int position, uint32_t 
     return wait_missing(a, blocker, what, LS_MISSED_LATE, fate);
 }
 
-/* Names the rank that is really waited for. */
+/* Reports the rank that is waited for in the end. */
 static void report_lag(ls_axis *a, int position, const char *what, ls_lag_timer *lag)
 {
     ls_group *g = a->group;

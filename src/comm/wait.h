@@ -11,6 +11,6 @@ ls_status ls_axis_await(ls_axis *a, ls_counter which, int position, uint32_t cou
 /* The same for all members on this machine. */
 ls_status ls_axis_await_all(ls_axis *a, ls_counter which, uint32_t count, const char *what);
 
-/* How much of a pause counts against a deadline. After a long pause this process had no core or was stopped
- * (Ctrl-Z), and so may the other ranks have been; so it counts as a short one. */
+/* The part of a pause that counts against a deadline. After a long pause this process had no core or was
+ * stopped (Ctrl-Z), and the other ranks may have been, too. So a long pause counts as a short one. */
 double ls_patience_spent(double seconds);

@@ -63,7 +63,7 @@ static void name_cause(const launch *l, int r, int status, char *text, size_t si
         snprintf(text, size, "ended with status %d and no message", WEXITSTATUS(status));
 }
 
-/* launch.h says what the exit statuses mean. */
+/* launch.h describes the exit statuses. */
 bool ls_launch_ended_well(int status)
 {
     return WIFEXITED(status) &&

@@ -5,7 +5,7 @@
 
 typedef struct ls_host {
     char name[256];
-    bool here; /* it is this host */
+    bool here; /* whether it is this host */
     bool answers;
     char why[512]; /* why it does not answer */
 } ls_host;

@@ -27,7 +27,9 @@ void ls_rank_message_send(const ls_rank_message *f)
     line[n++] = LS_MESSAGE_OVER;
     line[n++] = '\n';
     ls_sys_write(STDERR_FILENO, line,
-                 (size_t)n); /* if it is lost, the end of mpirun shows that something is missing */
+                 /* if the message is lost, the parent notices at the end of mpirun that something is
+                  * missing */
+                 (size_t)n);
 }
 
 bool ls_rank_message_read(ls_rank_message *f, const char *text)

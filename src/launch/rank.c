@@ -42,8 +42,8 @@ static void tell_lag(void *context, const ls_group *g, const ls_lag *lag)
         *ui->silent = was;
 }
 
-/* What is wrong with the launcher's ranks as a whole, all of them find. Rank 0 says it, and has the time to.
- */
+/* Reports an error of the launcher's ranks as a whole, which every rank finds. Only rank 0 prints it. The
+ * others wait for a moment, so that mpirun does not kill rank 0 before. */
 static ls_status say_once(ls_status s)
 {
     char message[4096];

@@ -1,4 +1,4 @@
-/* accumulate.c - the balanced tree over micro-batches. */
+/* accumulate.c - adds micro-batches in a balanced tree (accumulate.h). */
 #include "accumulate.h"
 
 #include "base/check.h"

@@ -7,10 +7,10 @@
 
 typedef struct ls_tree {
     const ls_kernel *add;
-    ls_place grad;     /* what `micro` writes, and what gets the total */
+    ls_place grad;     /* the gradient that `micro` writes; in the end the total */
     int first, levels; /* level k is spare number first + k, of the type of `grad` */
     uint64_t occupied; /* bit k: level k holds a sum */
-    bool running;      /* one running sum instead of the tree */
+    bool running;      /* adds one after the other instead of in a tree */
 } ls_tree;
 
 /* LS_E_UNSUPPORTED: the device cannot add this type. */

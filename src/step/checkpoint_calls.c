@@ -29,7 +29,7 @@ static ls_status load_dcp(ls_trainer *t, const char *dir)
 {
     ls_dcp_state s;
     ls_status status = ls_checkpoint_together(t->group, ls_dcp_state_open(&s, dir, NULL));
-    /* PyTorch's SGD does not count its steps; there was one, which made the buffers */
+    /* PyTorch's SGD does not count its steps; there was at least one, which made the buffers */
     if (status == LS_OK)
         status = ls_trainer_load_dcp(t, &s, 1);
     ls_dcp_state_release(&s);

@@ -1,5 +1,5 @@
-/* compile.c - model -> programs of a step. The order of passes is written down here, and for programs without
- * a step in compile_forward.c. */
+/* compile.c - compiles a model to the programs of a step. This file has the order of passes;
+ * compile_forward.c has it for programs without a step. */
 #include "compile.h"
 
 #include <float.h>
@@ -34,8 +34,8 @@ ls_value ls_output_named(const ls_graph *g, const char *name)
     return LS_NONE;
 }
 
-/* Rows that a model computes in 16 bits are rounded already: a sum of them is not a number to trust. Their
- * types are known after ls_pass_units. */
+/* Refuses rows that a model computes in 16 bits: they are rounded already, so their sum would not be exact.
+ * Their types are known after ls_pass_units. */
 static ls_status check_rows(const ls_graph *g, const ls_objective *o)
 {
     for (int i = 0; i < g->n_outputs; i++) {
@@ -51,7 +51,7 @@ static ls_status check_rows(const ls_graph *g, const ls_objective *o)
     return LS_OK;
 }
 
-/* A parameter that no loss depends on would not be there in training, and in evaluations and checkpoints it
+/* Refuses a parameter that no loss depends on: training would not have it, but evaluations and checkpoints
  * would. The outputs are those of the losses. */
 static ls_status check_trained(const ls_graph *g)
 {
@@ -136,8 +136,8 @@ static ls_status note_mixing(ls_compiled *c, const ls_graph *g, int64_t batch)
     return ls_sys_have(c->mixing);
 }
 
-/* The forward pass for a micro-batch: builds the model, chooses the outputs of the program, and removes what
- * they do not need. */
+/* Builds the model for a micro-batch, chooses the outputs of the program, and removes nodes that these do
+ * not need. */
 static ls_status forward(ls_graph **out, ls_compiled *c, ls_build_fn build, const void *config,
                          const ls_trainer_opts *o, bool training)
 {
@@ -161,7 +161,7 @@ static ls_status forward(ls_graph **out, ls_compiled *c, ls_build_fn build, cons
     if (training && o->padding)
         LS_TRY_TO(s, ls_objective_check_padding(g, o->micro_batch), fail);
     g->n_outputs = 0;
-    ls_objective_release(&c->objective); /* evaluation has the same */
+    ls_objective_release(&c->objective); /* evaluation has the same objective */
     LS_TRY_TO(s, ls_objective_lower(&c->objective, g, o->micro_batch, training), fail);
     if (training)
         LS_TRY_TO(s, check_trained(g), fail);
@@ -170,8 +170,8 @@ static ls_status forward(ls_graph **out, ls_compiled *c, ls_build_fn build, cons
     if (classifies) {
         c->classes = scores.dims[1];
         ls_output_of(g, (ls_identity){ .what = LS_IS_PREDICTED }, "", ls_predicted(g, logits));
-        /* With one target a sample. A text has a target for each token, and probabilities of the whole
-         * vocabulary for each would be large and unused. */
+        /* Only with one target a sample. A text has a target for each token, and probabilities of the whole
+         * vocabulary for each token would be large and unused. */
         if (scores.dims[0] == o->micro_batch)
             (ls_output)(g, "logits", logits);
     }
@@ -210,8 +210,8 @@ ls_status ls_program_finish(ls_graph **g)
     return ls_graph_verify(*g);
 }
 
-/* Keeps the largest |loss| of the micro-batches that a step runs: the update program refuses a step with a
- * loss that is not finite. Input and output are the same memory, which a step clears. */
+/* Keeps the largest |loss| of the micro-batches that a step runs. The update program skips a step with a
+ * loss that is not finite. Input and output are the same memory, which each step clears. */
 static void keep_largest(ls_graph *g, ls_value loss)
 {
     const ls_identity is = { .what = LS_IS_LARGEST_LOSS };
@@ -285,7 +285,7 @@ static int tree_buffers(int64_t micro_batches, ls_accumulation how)
     return levels;
 }
 
-/* Whether the planner could put them there: not if other ranks read them. */
+/* Whether the planner could put gradients in the arena. It cannot if other ranks read them. */
 static bool has_gradients_in_arena(const ls_plan *p)
 {
     for (int i = 0; i < p->n_allocs; i++)
@@ -326,7 +326,7 @@ static ls_status compile_all(ls_compiled *c, ls_build_fn build, const void *conf
     return ls_plans_share_host(LS_PROGRAMS, c->plans);
 }
 
-/* The comparisons are written so that NaN fails them. */
+/* NaN fails these comparisons. */
 static ls_status check_optimizer(const ls_optimizer *o, double clip_norm, double ema_decay)
 {
     const struct {
@@ -349,7 +349,7 @@ static ls_status check_optimizer(const ls_optimizer *o, double clip_norm, double
     return LS_OK;
 }
 
-/* As GradScaler asserts; the scale is an f32. */
+/* The conditions of PyTorch's GradScaler; the scale is an f32. */
 static ls_status check_scaler(const ls_scaler *s)
 {
     if (s->init > 0 && s->init <= (double)FLT_MAX && s->growth > 1 && s->growth <= (double)FLT_MAX &&

@@ -15,12 +15,13 @@ extern const char *const ls_program_names[LS_PROGRAMS]; /* "micro" "update" "eva
 
 typedef struct ls_compiled {
     ls_device device;
-    /* Where `update` runs: on the device. But with offload: cpu and a device whose memory is its own, on the
-     * host (update_program.c says why). */
+    /* The device that runs `update`: the device of the other programs. With offload: cpu and a device whose
+     * memory is its own it is the host (update_program.c says why). */
     ls_device updater;
     ls_plan *plans[LS_PROGRAMS]; /* NULL: the program was not asked for */
     ls_units units;
-    /* why an evaluation must not pad: a metric or a loss depends on other samples; NULL: it may */
+    /* the reason why an evaluation must not pad (a metric or a loss depends on other samples); NULL: it
+     * may */
     char *mixing;
     ls_graph *model; /* as `build` made it for evaluation, before all passes; for predictors */
     ls_precision precision;
@@ -30,11 +31,11 @@ typedef struct ls_compiled {
     ls_share share; /* which of the step's micro-batches this rank runs */
     int64_t micro_batch, micro_batches, classes;
     bool loss_scaling, clipping, averaging, mean_of_means, padding;
-    /* `micro` leaves the gradients of units with weights (ls_unit) where these were, part by part as they are
-     * no longer read; `update` turns them into new weights. */
+    /* `micro` writes the gradients of units with weights (ls_unit) to the memory of the weights, part by
+     * part after their last read. `update` replaces them by new weights. */
     bool gradients_in_weights;
     bool gradients_in_arena; /* LS_MEM_GRADIENT (plan/plan.h) */
-    size_t staging_bytes;    /* of the copy of what this rank saves; 0: saves are not staged */
+    size_t staging_bytes;    /* bytes of the copy of this rank's part of a save; 0: saves are not staged */
     ls_spares spares;
     ls_nonfinite nonfinite;
     int64_t max_skips;
@@ -44,7 +45,8 @@ typedef struct ls_compiled {
 } ls_compiled;
 
 ls_precision ls_trainer_precision(const ls_trainer_opts *o);
-/* `words`: room for those of the groups. LS_E_USAGE if a group has wrong numbers or is one too many. */
+/* `words`: room for the words of the groups. LS_E_USAGE if a group has wrong numbers, or if there are too
+ * many groups. */
 ls_status ls_trainer_trained(ls_trained *out, const char *words[LS_GROUPS_MOST], const ls_trainer_opts *o);
 
 /* update_program.c: the program `update` of units that are laid out. */
@@ -69,14 +71,15 @@ ls_status ls_compile_inference(ls_plan **out, const char *name, ls_build_fn buil
                                int64_t size, const ls_precision *p, const ls_device *d,
                                const ls_parallel *parallel);
 
-/* Compiles the program of a predictor, as plan LS_EVAL: the model's outputs with these names, separated by
- * spaces, for `batch` samples, which is what `model` was built for; NULL: all of them. A model with `logits`
- * [rows, classes] also has `predicted`, i32 [rows], and `probability`, of the shape of its logits, which NULL
- * means with one target a sample only. What the outputs do not need is removed. Output i has the identity
- * { LS_IS_ROWS, i } and its own name. 16-bit floats become f32. `p` is copied. Local. */
+/* Compiles the program of a predictor, as plan LS_EVAL. `outputs`: names of the model's outputs, separated
+ * by spaces; NULL: all of them. `batch`: the number of samples that `model` was built for. A model with
+ * `logits` [rows, classes] also has `predicted`, i32 [rows], and `probability`, of the shape of its logits.
+ * NULL includes `probability` only if each sample has one target. Nodes that the outputs do not need are
+ * removed. Output i has the identity { LS_IS_ROWS, i } and its own name. 16-bit floats become f32. `p` is
+ * copied. Local. */
 ls_status ls_compile_predictions(ls_compiled *out, const ls_graph *model, int64_t batch, const char *outputs,
                                  const ls_precision *p, const ls_device *d);
 
-/* Of a step of this rank: its runs of `micro` and one of `update`. */
+/* FLOPs of a step on this rank: its runs of `micro` and one of `update`. */
 double ls_compiled_flops(const ls_compiled *c);
 double ls_compiled_seconds(const ls_compiled *c); /* 0 without a calibration */

@@ -1,5 +1,5 @@
-/* compile_forward.c - model -> programs without a step: of text generators, and of predictors. The order of
- * passes is that of compile.c. */
+/* compile_forward.c - compiles a model to programs without a step: those of text generators and of
+ * predictors. The order of passes is that of compile.c. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,7 +11,7 @@
 #include "graph/rewrite.h"
 #include "ops/rules.h"
 
-/* Splits the layers over axis tp. What another program takes may be split, but not the logits. */
+/* Splits the layers over axis tp. Outputs that another program reads may be sharded, but not the logits. */
 static ls_status split(ls_graph **g, const ls_parallel *parallel)
 {
     ls_placement *outputs = ls_sys_calloc((size_t)(*g)->n_outputs, sizeof *outputs);
@@ -64,7 +64,7 @@ static ls_value scores(const ls_graph *g)
     return t && t->ndim == 2 && ls_dtype_is_float(t->dtype) ? logits : LS_NONE;
 }
 
-/* The names that a predictor of the model may be asked for; *n: how many. NULL: out of memory. */
+/* The names of the outputs that a predictor of the model offers; *n: how many. NULL: out of memory. */
 static const char **names_of(ls_graph *g, int64_t batch, int *n, int *by_default)
 {
     const char **names = LS_ARENA_ARRAY(&g->arena, const char *, g->n_outputs + 2);
@@ -78,7 +78,7 @@ static const char **names_of(ls_graph *g, int64_t batch, int *n, int *by_default
     for (int i = 0; i < 2 && ls_present(logits); i++)
         if (!ls_present(ls_output_named(g, MORE[i])))
             names[(*n)++] = MORE[i];
-    /* the probabilities of a text are those of the whole vocabulary for every token */
+    /* a text has probabilities of the whole vocabulary for every token, so they are left out by default */
     *by_default = *n - (ls_present(logits) && ls_type_of(g, logits)->dims[0] != batch &&
                         !strcmp(names[*n - 1], "probability") &&
                         !ls_present(ls_output_named(g, "probability")));
@@ -98,7 +98,7 @@ static ls_status no_output(const char *name, const char *const *names, int n)
     return s;
 }
 
-/* The words of `outputs`, or what a predictor has by default. */
+/* The words of `outputs`, or the outputs that a predictor has by default. */
 static ls_status compile_forward_choose(ls_graph *g, int64_t batch, const char *outputs, const char ***out,
                                         int *n)
 {

@@ -1,11 +1,11 @@
-/* compile_own.h - what compile.c and compile_forward.c share. */
+/* compile_own.h - functions that compile.c and compile_forward.c share. */
 #pragma once
 #include "compile.h"
 
-/* The passes behind those that a program has of its own: clean and fuse. */
+/* The last passes of every program: clean and fuse. */
 ls_status ls_program_finish(ls_graph **g);
 ls_value ls_output_named(const ls_graph *g, const char *name); /* LS_NONE: there is no such output */
-/* The argmax of the logits, the one that a metric reads if there is one: over split columns each
+/* The argmax of the logits. If a metric reads one, it is that node, because an argmax over split columns
  * communicates. */
 ls_value ls_predicted(ls_graph *g, ls_value logits);
 /* Keeps a copy of the precision in *c. */

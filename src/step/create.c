@@ -1,5 +1,5 @@
-/* create.c - makes a trainer of compiled programs: its session with spare memory, and where each value of a
- * step lies in it. trainer.c runs the steps. */
+/* create.c - makes a trainer of compiled programs: its session with spare memory, and the places of all
+ * values of a step. trainer.c runs the steps. */
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -275,7 +275,7 @@ void ls_trainer_destroy(ls_trainer **tp)
         return;
     if (t->guest)
         t->guest->gone(t->guest->context);
-    ls_session_destroy(&t->session); /* first: after a failure its queue may still use what follows */
+    ls_session_destroy(&t->session); /* first: after a failure its queue may still use the memory below */
     free(t->units);
     free(t->weights);
     free(t->grads);

@@ -1,6 +1,7 @@
-/* divisors.c - what a step's losses are divided by: what counts in all its micro-batches, on all ranks. Each
- * rank counts its own; where the loader or the caller knows the whole, no message is sent. Sums of weights
- * are added in the order of the micro-batches, so their bits do not depend on the number of ranks. */
+/* divisors.c - finds the divisors of a step's losses: the counts or weights in all its micro-batches, on all
+ * ranks. Each rank counts its own micro-batches. If the loader or the caller knows the total, no message is
+ * sent. Sums of weights are added in the order of the micro-batches, so their bits do not depend on the
+ * number of ranks. */
 #include <math.h>
 #include <string.h>
 
@@ -16,7 +17,7 @@ static double element(const ls_fed *f, int64_t i)
     }
 }
 
-/* What the first `own` samples of this rank's micro-batch k add to the divisor. */
+/* The part of the divisor that the first `own` samples of this rank's micro-batch k contribute. */
 static ls_status count(const ls_trainer *t, const ls_term *term, int64_t k, int64_t own, double *out)
 {
     if (term->scalar || term->weigh == LS_BY_SAMPLE || term->weigh == LS_BY_ELEMENT) {
@@ -39,14 +40,15 @@ static ls_status count(const ls_trainer *t, const ls_term *term, int64_t k, int6
     return LS_OK;
 }
 
-/* Samples of micro-batch number m in a step of so many; they are its first rows (data/order.c). */
+/* The number of samples of micro-batch m in a step of `samples` samples. They are its first rows
+ * (data/order.c). */
 static int64_t samples_of(const ls_compiled *c, int64_t m, int64_t samples)
 {
     const int64_t n = samples > m ? (samples - m + c->micro_batches - 1) / c->micro_batches : 0;
     return n < c->micro_batch ? n : c->micro_batch;
 }
 
-/* The divisor of a step if this rank knows it alone; -1: it does not. */
+/* The divisor of a step, if this rank knows it without a message; else -1. */
 static double known(const ls_trainer *t, const ls_term *term, int64_t samples)
 {
     if (term->scalar)
@@ -60,7 +62,7 @@ static double known(const ls_trainer *t, const ls_term *term, int64_t samples)
     return -1;
 }
 
-/* Adds up the numbers of all micro-batches, which lie by ranks. */
+/* Adds up the numbers of all micro-batches. They lie in the order of the ranks. */
 static ls_status add_all(ls_trainer *t, int columns)
 {
     const ls_compiled *c = &t->compiled;

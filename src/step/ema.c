@@ -1,5 +1,5 @@
-/* ema.c - exchanges a trainer's parameters and their moving averages, so that everything that reads
- * parameters reads the averages. Both have the same layout, so each rank exchanges what it has, and no bit is
+/* ema.c - swaps a trainer's parameters and their moving averages, so that all code that reads parameters
+ * reads the averages. Both have the same layout, so each rank swaps its own local shards, and no bit is
  * lost. */
 #include "base/argument.h"
 #include "graph/identity.h"
@@ -28,7 +28,7 @@ ls_status ls_trainer_exchange_ema(ls_trainer *t)
         return ls_fail(LS_E_ARG, "ls_trainer_exchange_ema: the trainer keeps no averages (ema_decay is 0)");
     int64_t steps;
     LS_TRY(ls_session_read(&t->step, &steps, sizeof steps));
-    if (steps == 0) /* the averages of no step are the parameters themselves */
+    if (steps == 0) /* without any step the averages are the parameters themselves */
         return LS_OK;
     LS_TRY(ls_session_enter(t->session, "exchanging parameters and averages"));
     LS_TRY(exchange_all(t));

@@ -1,4 +1,4 @@
-/* evaluate.c - evaluation of a batch, and of a whole split, whose samples the ranks share. */
+/* evaluate.c - evaluates a batch, or a whole split whose samples the ranks share. */
 #include "evaluate.h"
 
 #include <math.h>
@@ -13,7 +13,8 @@
 #include "sums.h"
 #include "trainer.h"
 
-/* Fetches what the caller of ls_trainer_eval asks for, and waits. `wide` has room for rows of f64. */
+/* Fetches the results that the caller of ls_trainer_eval asks for, and waits. `wide` has room for rows of
+ * f64. */
 static ls_status fetch(const ls_trainer *t, float *loss, double *wide, int32_t *predicted, float *probability)
 {
     const ls_place *rows = &t->rows[0];
@@ -51,10 +52,10 @@ ls_status ls_trainer_eval(ls_trainer *t, const void *inputs, const int32_t *targ
     return s;
 }
 
-/* What a rank has added: this, and the sums of each term behind it. */
+/* The sums of a rank: this struct, followed by the sums of each term. */
 typedef struct split_sums {
     int64_t samples;
-    /* The first sample of which a row is NaN or infinite, and of which term; INT64_MAX: none. */
+    /* The first sample with a row that is NaN or infinite, and the number of its term; INT64_MAX: none. */
     int64_t wild, wild_term;
     double wild_row;
     char of[];
@@ -88,7 +89,7 @@ static double row_of(const ls_tensor *t, int64_t i)
     return t->type.dtype == LS_F64 ? ((const double *)t->data)[i] : (double)((const float *)t->data)[i];
 }
 
-/* What row i of a term counts, by its field; 1 without one. */
+/* The weight of row i of a term, from its field; 1 without a field. */
 static double weight(const ls_term *t, const ls_loader_field *f, int64_t i)
 {
     const int64_t at = t->field_each == t->each ? i : i / t->each;
@@ -109,7 +110,7 @@ static const ls_loader_field *field_of(const ls_loader_step *b, const char *name
     return NULL;
 }
 
-/* A term, its sums, and what the program and the loader say of it for a batch. */
+/* A term, its sums, and its numbers of a batch, from the program and the loader. */
 typedef struct batch_term {
     int number;
     const ls_term *term;
@@ -143,7 +144,7 @@ static void add_sample(split_sums *s, const batch_term *b, int64_t sample, int64
         ls_sums_count(b->sums, weight(t, b->field, row * t->each));
 }
 
-/* Copies of what the program computes of a batch. */
+/* Copies of the program's results for a batch. */
 typedef struct batch_rows {
     ls_tensor *rows, *targets; /* [objective.n], as the trainer's places */
     char *memory;
@@ -206,7 +207,8 @@ static ls_status add_batch(split_sums *s, const batch_rows *rows, const ls_train
                                 .field = field_of(b, term->field) };
         for (int64_t row = 0; row < real && !term->scalar && ls_term_has_rows(term); row++)
             add_sample(s, &of, ls_order_sample(order, 0, b->step, m, row), row);
-        if (term->scalar && real) { /* of a whole micro-batch: ls_evaluate has refused others (mixing) */
+        /* a loss of a whole micro-batch: ls_evaluate has refused all other kinds (mixing) */
+        if (term->scalar && real) {
             ls_exact_add(&of.sums->rows, row_of(of.rows, 0));
             ls_sums_count(of.sums, 1);
         }
@@ -385,7 +387,7 @@ ls_status ls_trainer_evaluate(ls_trainer *t, const ls_dataset *set, ls_metric *o
     LS_ARG(n);
     LS_TRAINER_USE(t);
     const ls_objective *o = &t->compiled.objective;
-    const int first = o->n_losses > 1 ? 0 : 1; /* of one loss only the sum is shown */
+    const int first = o->n_losses > 1 ? 0 : 1; /* a single loss is shown once, as the sum */
     ls_eval_result e;
     LS_TRY(ls_evaluate(t, set, t->compiled.micro_batch, NULL, NULL, &e));
     *n = e.metrics.n;

@@ -8,20 +8,21 @@
 #include "comm/watch.h"
 
 typedef struct ls_eval_result {
-    /* "loss", what is minimised; of several losses each; then the metrics of the model. Owned */
+    /* "loss", which is minimised; each loss, if there are several; then the metrics of the model. Owned */
     ls_metric_list metrics;
     double loss, seconds;
-    double accuracy; /* the metric of that name; NaN: the model has none */
-    int64_t samples, count /* what the first loss is divided by */, correct;
+    double accuracy;                 /* the metric of that name; NaN: the model has none */
+    int64_t samples, count, correct; /* count: the divisor of the first loss */
     /* of each of these metrics that is NaN: why it is undefined; else NULL */
     const char *why[LS_MOST_METRICS];
 } ls_eval_result;
 void ls_eval_result_release(ls_eval_result *e); /* harmless after an error, and twice */
 
-/* Every rank runs ceil(n / (ranks * batch)) batches; samples of the last ones may be padding. Sums are exact,
- * so they do not depend on batches or ranks. Every rank gets the same result. LS_E_NUMERIC names the first
- * sample of which a row is not finite. Where `watch` (NULL: nobody) is asked, LS_E_STOPPED before the next
- * batch, on all ranks. Collective over the trainer's group; local without one. */
+/* Evaluates all samples of `set`. Every rank runs ceil(n / (ranks * batch)) batches; samples of the last
+ * ones may be padding. Sums are exact, so they do not depend on batches or ranks. Every rank gets the same
+ * result. LS_E_NUMERIC names the first sample with a row that is not finite. LS_E_STOPPED, before the next
+ * batch and on all ranks, if `watch` (NULL: nothing) asks for it. Collective over the trainer's group; local
+ * without one. */
 ls_status ls_evaluate(ls_trainer *t, const ls_dataset *set, int64_t batch, const ls_ui *ui, ls_watch *watch,
                       ls_eval_result *out);
 /* Why the metric of this name is undefined. */

@@ -125,7 +125,7 @@ static ls_status fields_refuse(const ls_trainer *t, const char *name, const char
     return s;
 }
 
-/* Which of the fields each input takes; -1 for none that it can, with the reason. */
+/* The field that input number `input` takes; -1: none fits, with the reason. */
 static int match(const ls_trainer *t, int input, const ls_field *const *fields, int n, char why[256])
 {
     const ls_trainer_field *f = &t->fields[input];

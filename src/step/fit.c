@@ -16,7 +16,7 @@
 #include "trainer.h"
 
 typedef struct channel {
-    ls_exact sum, squares; /* of the value less `shift` */
+    ls_exact sum, squares; /* sums of value - shift */
     double shift;
     int64_t n;
 } channel;
@@ -24,7 +24,8 @@ typedef struct channel {
 /* A field that has a scaling. */
 typedef struct fitted {
     const char *field;
-    int k, valid;             /* numbers of the field, and of FIELD.valid, in the set; valid -1: none */
+    /* number of the field, and of FIELD.valid, in the set; valid -1: there is none */
+    int k, valid;
     ls_place mean, deviation; /* buffers */
     int64_t each, channels;   /* elements of a sample; element e is of channel e % channels */
     channel *of;              /* [channels] */
@@ -154,7 +155,7 @@ static ls_status add_samples(const ls_dataset *set, int64_t from, int64_t end, i
     return LS_OK;
 }
 
-/* Adds what the other ranks have. */
+/* Adds the sums of the other ranks. */
 static ls_status combine(fitted *f, ls_group *group)
 {
     enum { PART = 64 }; /* channels of a message */
@@ -205,7 +206,7 @@ static ls_status finish(const fitted *f, bool log)
     return ls_session_wait(f->mean.session);
 }
 
-/* Lists the fields with a scaling, without those that `have` has one of. */
+/* Lists the fields with a scaling, except those whose scaling is in `have`. */
 static ls_status list(fitted *all, int *n, char (*names)[128], const ls_trainer *t, const ls_dataset *set,
                       const ls_weights *have)
 {

@@ -1,5 +1,5 @@
-/* input.c - the ways in which a step gets its samples: from a loader, as inputs and targets of a classifier,
- * or copied field by field from where the caller has them. */
+/* input.c - gives a step its samples: from a loader, as inputs and targets of a classifier, or copied field
+ * by field from the caller's memory. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,7 +66,7 @@ ls_status ls_trainer_put(ls_trainer *t, const char *field, const ls_tensor *valu
     return LS_OK;
 }
 
-/* Whether valid entries of the field are counted: then its padding has none. */
+/* Whether valid entries of the field are counted. If so, its padding has none. */
 static bool is_counted(const ls_trainer *t, const char *name)
 {
     const ls_objective *o = &t->compiled.objective;
@@ -76,7 +76,8 @@ static bool is_counted(const ls_trainer *t, const char *name)
     return false;
 }
 
-/* Padding repeats the first sample of its micro-batch or of the step, or what the step before left. */
+/* Fills padding with the first sample of the micro-batch or of the step. If this rank has no sample, the
+ * padding keeps the contents of the step before. */
 static void pad(ls_trainer *t, int64_t samples)
 {
     const int64_t batch = t->compiled.micro_batch;
@@ -95,7 +96,7 @@ static void pad(ls_trainer *t, int64_t samples)
     }
 }
 
-/* What this rank can check by itself. */
+/* The checks that a rank can make by itself. */
 static ls_status check_run(const ls_trainer *t, int64_t samples, double lr)
 {
     LS_TRY(ls_trainer_check_step(t, lr, "ls_trainer_run"));
@@ -121,7 +122,7 @@ static ls_status check_run(const ls_trainer *t, int64_t samples, double lr)
     return ls_trainer_check_whole(t, samples, ls_trainer_room(t));
 }
 
-/* What this rank was given for the step. */
+/* A hash of the step's arguments on this rank. */
 static uint64_t digest_of(const ls_trainer *t, int64_t samples)
 {
     uint64_t h = ls_hash64(&samples, sizeof samples);
@@ -130,8 +131,8 @@ static uint64_t digest_of(const ls_trainer *t, int64_t samples)
     return h;
 }
 
-/* All ranks get the same message, or none. With different rates, parts of one parameter would move at
- * different rates; with different samples, ranks of a tensor axis would compute parts of different ones.
+/* LS_E_ARG on all ranks if their arguments differ. With different rates, parts of one parameter would move
+ * at different rates; with different samples, ranks of a tensor axis would compute parts of different ones.
  * Collective. */
 static ls_status same_on_ranks(ls_trainer *t, int64_t samples, double lr)
 {
@@ -187,7 +188,8 @@ ls_status ls_trainer_run(ls_trainer *t, int64_t samples, double lr, ls_step_resu
 
 /* ---- from a loader; of a classifier or a language model */
 
-/* The step must be what the trainer computes on this rank: other samples would be trained twice, or not. */
+/* Checks that the loader's step has the samples that the trainer computes on this rank: otherwise samples
+ * would be trained twice, or not at all. */
 static ls_status check_share(const ls_trainer *t, const ls_loader_step *b)
 {
     const ls_share *a = &b->share, *own = &t->compiled.share;

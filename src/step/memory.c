@@ -20,7 +20,7 @@ static int plans_of(const ls_compiled *c, ls_plan *out[LS_PROGRAMS])
     return n;
 }
 
-/* Adds what is always there, of one category. */
+/* Adds memory of one category that exists all the time. */
 static void memory_add(ls_step_memory *m, ls_category c, size_t bytes)
 {
     m->fixed[c] += bytes;
@@ -39,7 +39,7 @@ ls_step_memory ls_compiled_memory(const ls_compiled *c)
     for (int i = 0; i < n; i++)
         m.pinned = plans[i]->pinned_bytes > m.pinned ? plans[i]->pinned_bytes : m.pinned;
     const bool offload = c->parallel.offload == LS_OFFLOAD_CPU, scratch_there = ls_updates_on_host(c);
-    /* levels are of gradients that rest on the host */
+    /* levels are sums of gradients, which are in host memory then */
     m.offloaded = f->host + (offload ? s->level_bytes : 0) + (scratch_there ? s->scratch_bytes : 0);
     for (int k = 0; k < LS_CAT_COUNT; k++) {
         m.fixed[k] = f->fixed[k] - f->on_host[k];
@@ -56,7 +56,7 @@ ls_step_memory ls_compiled_memory(const ls_compiled *c)
         memory_add(&m, LS_CAT_STAGING, m.saves);
     const size_t all = f->total + s->level_bytes + s->undo_bytes + s->scratch_bytes;
     m.device = all - m.offloaded + (m.apart ? 0 : m.saves);
-    /* (what is offloaded and in the window is counted once) */
+    /* (memory that is offloaded and in the window is counted once) */
     m.host = m.offloaded + (m.apart ? f->window - f->host_window + m.pinned + m.saves : 0);
     m.total = m.device + m.host;
     return m;
@@ -181,7 +181,7 @@ static ls_status memory_refuse(const ls_compiled *c, const ls_step_memory *m, co
     return s;
 }
 
-/* How many ranks share a device: those of a host have one. */
+/* How many ranks share a device: all ranks of a host. */
 static size_t sharing(const ls_parallel *p)
 {
     const int64_t ranks = ls_mesh_ranks(&p->mesh);

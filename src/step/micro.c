@@ -1,8 +1,9 @@
-/* micro.c - runs the program `micro` of a step, and runs it again to say where a number first was not finite.
+/* micro.c - runs the program `micro` of a step. After a step with a number that is not finite it runs
+ * `micro` again to find the op where that number arose.
  *
- * The second run computes the same: the step that failed has changed no weights, and buffers do not move in
- * it (`track` is 0). All ranks run the micro-batch of the same index, since `micro` has collectives, and all
- * have the message of the rank that met a bad number first. */
+ * The second run computes the same: the failed step has changed no weights, and buffers do not move in the
+ * second run (`track` is 0). All ranks run the micro-batch of the same index, because `micro` has
+ * collectives, and all have the message of the rank that met a bad number first. */
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
@@ -72,8 +73,8 @@ ls_status ls_trainer_program(ls_trainer *t, int program)
     return LS_OK;
 }
 
-/* The divisor of loss i in this rank's micro-batch k. With loss_mean: micro_batch a micro-batch divides by
- * its own, times the number of micro-batches. */
+/* The divisor of loss i in this rank's micro-batch k. With loss_mean: micro_batch it is the micro-batch's
+ * own divisor times the number of micro-batches. */
 static double divisor(const ls_trainer *t, int64_t k, int i)
 {
     const ls_compiled *c = &t->compiled;
@@ -81,7 +82,7 @@ static double divisor(const ls_trainer *t, int64_t k, int i)
     return (all > 0 ? all : 1) * (c->mean_of_means ? (double)c->micro_batches : 1);
 }
 
-/* The number, in the step, of micro-batch k of a rank with this share. */
+/* The number in the step of micro-batch k of a rank with this share. */
 static int64_t number_of(const ls_share *s, int64_t k) { return s->first + k * s->stride; }
 
 /* Puts the inputs of `micro` for this rank's micro-batch k. moves: buffers may change. */
@@ -117,23 +118,23 @@ ls_status ls_trainer_micro(ls_trainer *t, int64_t k)
     return LS_OK;
 }
 
-/* ---- again, with a look at every value */
+/* ---- the second run, which checks every value */
 
-/* What a rank found in a micro-batch; step INT_MAX: nothing. */
+/* The first bad number that a rank found in a micro-batch; step INT_MAX: none. */
 typedef struct finding {
     int32_t step;
     int64_t number; /* of the micro-batch in the step */
     char text[1024];
 } finding;
 
-/* Runs micro-batch k of every rank. *out is what was found at the earliest step of the program, the same on
- * all ranks. */
+/* Runs micro-batch k of every rank and checks every value. *out: the bad number of the earliest step of the
+ * program, the same on all ranks. */
 static ls_status micro_look(ls_trainer *t, int64_t k, finding *out)
 {
     finding mine = { .step = INT_MAX, .number = number_of(&t->compiled.share, k) }, *all = &mine;
     LS_TRY(ls_trainer_round_weights(t));
     LS_TRY(micro_prepare(t, k, false));
-    ls_session_clear(&t->largest_loss); /* it is a value of the step, which was bad */
+    ls_session_clear(&t->largest_loss); /* it has the value of the bad step */
     const ls_status s = ls_session_run(t->session, t->session_plan[LS_MICRO], true);
     t->rounded = !t->compiled.gradients_in_weights;
     if (s == LS_E_NUMERIC) {
@@ -152,7 +153,8 @@ static ls_status micro_look(ls_trainer *t, int64_t k, finding *out)
     return LS_OK;
 }
 
-/* The index, among the micro-batches of its rank, of one whose loss is not finite; *number: in the step. */
+/* Finds a micro-batch whose loss is not finite: its index among the micro-batches of its rank, and *number
+ * in the step. */
 static ls_status bad_loss(const ls_trainer *t, int64_t *index, int64_t *number)
 {
     const ls_compiled *c = &t->compiled;

@@ -1,9 +1,9 @@
-/* parameters.c - a trainer's parameters and buffers by name: loading, collecting, saving. A rank keeps only
- * its slices. It writes what other ranks read between ls_session_enter and ls_session_leave.
+/* parameters.c - loads, collects and saves a trainer's parameters and buffers by name. A rank keeps only its
+ * local shards. It writes memory that other ranks read between ls_session_enter and ls_session_leave.
  *
  * Buffers (t->buffers, in ls_state_lists after the parameters) are whole on every rank. They advance from
- * micro-batch 0, which rank 0 computes, so between evaluations only those of rank 0 are current. Saving takes
- * them from rank 0; other readers call ls_trainer_share_buffers first. */
+ * micro-batch 0, which rank 0 computes, so between evaluations only those of rank 0 are current. Saving
+ * takes them from rank 0; other readers call ls_trainer_share_buffers first. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,7 +65,7 @@ ls_status ls_trainer_round_weights(ls_trainer *t)
     return LS_OK;
 }
 
-/* Where the whole parameter i begins in t->whole, in bytes. */
+/* The offset of the whole parameter i in t->whole, in bytes. */
 static size_t parameters_start(const ls_units *u, int i)
 {
     size_t at = 0;
@@ -101,8 +101,8 @@ static void scatter(const ls_range *r, size_t size, const char *part, char *whol
     }
 }
 
-/* Gathers parameter i at `whole`, or (NULL) only sends what this rank has. Of equal copies it takes number 0.
- * Collective. */
+/* Gathers parameter i at `whole`, or (NULL) only sends this rank's local shard. Of equal copies it uses
+ * number 0. Collective. */
 static ls_status parameters_gather(ls_trainer *t, int i, char *room, char *whole)
 {
     const ls_units *u = &t->compiled.units;
@@ -150,7 +150,7 @@ static ls_place whole_place(const ls_trainer *t, int i)
     return ls_place_part(&t->units[u->slots[i].unit], u->slots[i].offset, &u->slots[i].whole);
 }
 
-/* Parameters, then buffers: in t->whole, or where they lie. */
+/* Lists parameters, then buffers: in t->whole, or in the session's own memory. */
 static ls_status all_tensors(const ls_trainer *t, ls_tensor_list *out)
 {
     const ls_units *u = &t->compiled.units;
@@ -217,7 +217,8 @@ int ls_trainer_buffers(const ls_trainer *t, ls_named_tensor *out, int max)
 
 static bool is_float(ls_dtype d) { return d == LS_F32 || d == LS_F64; }
 
-/* Finds parameter number *i, or buffer number *i - n_slots, for values of its type. *of: its type. */
+/* Finds the parameter or buffer of this name, for values of its type: *i is its number, for a buffer plus
+ * n_slots. *of: its type. */
 static ls_status parameters_find(const ls_trainer *t, const char *name, const ls_tensor *values,
                                  const char *call, int *i, const ls_type **of)
 {
@@ -332,10 +333,10 @@ ls_status ls_trainer_set(ls_trainer *t, const char *name, const ls_tensor *value
 
 /* ---- loading and saving */
 
-/* Takes what `reset` names out of the list of what is to be loaded. */
+/* Removes the tensors that `reset` names from the list of tensors to load. */
 static ls_status leave_out(ls_tensor_list *l, const char *reset)
 {
-    ls_named_tensor *tensors = (ls_named_tensor *)(uintptr_t)l->tensors; /* the arena's of the lists */
+    ls_named_tensor *tensors = (ls_named_tensor *)(uintptr_t)l->tensors; /* in the arena of the lists */
     ls_range *mine = (ls_range *)(uintptr_t)l->mine;
     char word[256];
     int64_t n = 0;
@@ -374,7 +375,7 @@ static ls_status parameters_load(ls_trainer *t, const ls_weights *w, bool strict
     ls_status s = ls_state_lists_make(&l, &t->compiled, t->session);
     if (s == LS_OK)
         s = leave_out(&l.model, reset);
-    if (s == LS_OK && !t->compiled.plans[LS_MICRO]) /* an evaluation says what such weights come to */
+    if (s == LS_OK && !t->compiled.plans[LS_MICRO]) /* an evaluation shows the effect of such weights */
         l.model.finite = l.model.numbers = 0;
     if (s == LS_OK)
         s = ls_pieces_open(&p, &l.model);

@@ -1,5 +1,6 @@
-/* predictor.c - the forward pass of a model, for any number of rows. Inside it is a trainer of one rank that
- * has one program, the one that ls_compile_predictions makes; this file feeds it batch after batch. */
+/* predictor.c - runs the forward pass of a model, for any number of rows. A predictor contains a trainer of
+ * one rank with a single program, which ls_compile_predictions makes. This file feeds it batch after
+ * batch. */
 #include "predictor.h"
 
 #include <stdlib.h>
@@ -16,9 +17,10 @@
 /* Rows of an input or an output. */
 typedef struct ls_kept {
     const char *name;
-    ls_place own;       /* of one batch, in the session */
-    char *data;         /* rows that were put or computed, contiguous */
-    int64_t room, rows; /* `room` is whole batches; rows -1: none were put or computed */
+    ls_place own; /* place of one batch in the session */
+    char *data;   /* rows that were put or computed, contiguous */
+    /* rows that `data` has room for, in whole batches; rows -1: none were put or computed */
+    int64_t room, rows;
 } ls_kept;
 
 struct ls_predictor {
@@ -222,7 +224,7 @@ static ls_status predictor_find(const char *call, const char *what, ls_kept *of,
     return s;
 }
 
-/* Makes room for n rows, in whole batches. What lies there is kept. */
+/* Makes room for n rows, in whole batches, and keeps the contents. */
 static ls_status predictor_grow(const ls_predictor *p, ls_kept *k, int64_t n)
 {
     const int64_t batch = batch_of(p), room = (n + batch - 1) / batch * batch;
@@ -282,7 +284,7 @@ static ls_status check_run(const ls_predictor *p, int64_t n)
     return LS_OK;
 }
 
-/* Computes the batch that begins with row `first`. Behind the last row its row `first` is repeated. */
+/* Computes the batch that begins with row `first`. Padding after the last row repeats row `first`. */
 static ls_status run_batch(ls_predictor *p, int64_t first, int64_t n)
 {
     const int64_t batch = batch_of(p), real = n - first < batch ? n - first : batch;

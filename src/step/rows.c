@@ -22,7 +22,7 @@ ls_status ls_rows_check(const char *call, const char *name, const ls_tensor *x, 
     return x->data || !*n ? LS_OK : ls_fail(LS_E_ARG, "%s: \"%s\": data is NULL", call, name);
 }
 
-/* The offset of the element behind number `at`, which lies at `offset`. */
+/* The offset of the element after index `at`, whose offset is given. */
 static int64_t next(const ls_tensor *x, int64_t at[LS_MAX_DIMS], int64_t offset)
 {
     for (int d = x->type.ndim - 1; d >= 0; d--) {

@@ -1,9 +1,10 @@
-/* rows.h - samples of a field or an output that lie in the caller's memory: their shape, and copying them. */
+/* rows.h - checks and copies samples of a field or an output in the caller's memory. */
 #pragma once
 #include "lockstep/types.h"
 
-/* Checks that `x` has the type of samples of `name`, of which `batch` have the type `own`: [n, ..]. f32 and
- * f64 stand for each other. *n: how many they are. `call` is the function's name in the message. */
+/* Checks that `x` has the type of samples of `name`: [n, ..], where `own` is the type of `batch` samples.
+ * f32 and f64 may stand for each other. *n: the number of samples. `call`: the function's name for the
+ * message. */
 ls_status ls_rows_check(const char *call, const char *name, const ls_tensor *x, const ls_type *own,
                         int64_t batch, int64_t *n);
 /* Copies between contiguous elements of `type` and a tensor with any strides, and converts floats. */

@@ -9,7 +9,7 @@
 
 enum { SCRATCH = 1 << 20 }; /* elements: the exchange goes through it piece by piece */
 
-/* The source whose memory output k of a node has; NULL: it has memory of its own. */
+/* The source in whose memory output k of a node lies; NULL: it has memory of its own. */
 static const ls_node *changed(const ls_graph *g, const ls_node *n, int k)
 {
     if (!(n->op->flags & LS_OP_EFFECT) || !n->op->alias[k])
@@ -35,8 +35,8 @@ static ls_status list_changed(ls_spares *s, ls_arena *a, const ls_graph *g)
     return LS_OK;
 }
 
-/* The loss scale of f16, and the steps since it was lowered: `update` lowers it after every bad step, but a
- * bad loss says nothing of it. */
+/* Adds the loss scale of f16 and the number of steps since it was lowered: `update` lowers the scale after
+ * every bad step, but a loss that is not finite is not a reason to lower it. */
 static void list_scale(ls_spares *s, const ls_graph *g)
 {
     for (int i = 0; i < g->n_nodes; i++) {
@@ -57,7 +57,7 @@ static ls_status list_undo(ls_spares *s, ls_arena *a, const ls_graph *micro, con
     return LS_OK;
 }
 
-/* Returns its bytes, as a session counts them. */
+/* Adds a spare. Returns its bytes, as a session counts them. */
 static size_t spares_add(ls_spares *s, ls_type type, bool on_host)
 {
     s->on_host[s->n] = on_host;

@@ -1,4 +1,4 @@
-/* state.h - saving and loading all that a trainer keeps between steps. */
+/* state.h - saves and loads the state that a trainer keeps between steps. */
 #pragma once
 #include "ckpt/dcp_state.h"
 #include "lockstep/trainer.h"
@@ -6,15 +6,15 @@
 
 ls_status ls_trainer_lists(ls_state_lists *out, ls_trainer *t); /* local */
 
-/* Saves the state as checkpoint folder `dir`. Ranks that store the same share the work. `texts` has the
- * config and trainer.json; its lists of tensors are ignored. *bytes: size of the tensors' files. Collective.
- */
+/* Saves the state as checkpoint folder `dir`. Ranks that store the same values divide the work. `texts` has
+ * the config and trainer.json; its lists of tensors are ignored. *bytes: size of the tensors' files.
+ * Collective. */
 ls_status ls_trainer_save_state(ls_trainer *t, const char *dir, const ls_checkpoint_contents *texts,
                                 uint64_t *bytes);
 
-/* Begins a save: copies what this rank saves to the trainer's staging memory, and writes nothing yet.
- * Training may continue while another thread calls ls_saving_write and the following steps. Release `lists`
- * when the save has ended. Collective. */
+/* Begins a save: copies this rank's part to the trainer's staging memory, and writes nothing yet. Training
+ * may continue while another thread calls ls_saving_write and the following steps. Release `lists` when the
+ * save has ended. Collective. */
 ls_status ls_trainer_stage_state(ls_saving **out, ls_state_lists *lists, ls_trainer *t, const char *dir,
                                  const ls_checkpoint_contents *texts);
 
@@ -23,8 +23,8 @@ ls_status ls_trainer_stage_state(ls_saving **out, ls_state_lists *lists, ls_trai
  * damage; NULL: nothing. Collective. */
 ls_status ls_trainer_load_state(ls_trainer *t, const ls_checkpoint *c, const char *advice);
 
-/* Model and optimizer from a DCP directory of PyTorch, of which the model is open; s then tells what the
- * optimizer was. `steps`: how many it has made, if it does not count them. What PyTorch does not keep (loss
- * scale, states of the model's own) is as it was or, in a new trainer, has its first value. Otherwise as
- * above. Collective. */
+/* Loads model and optimizer from a DCP directory of PyTorch, whose model is open; s then describes its
+ * optimizer. `steps`: the number of its steps, if the optimizer does not count them. State that PyTorch does
+ * not store (loss scale, states of the model's own) stays as it is or, in a new trainer, gets its initial
+ * value. Otherwise as above. Collective. */
 ls_status ls_trainer_load_dcp(ls_trainer *t, ls_dcp_state *s, int64_t steps);

@@ -16,7 +16,7 @@ static int state_dcp_by_name(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* The names of `l`, sorted. */
+/* The names of the tensors of `l`, sorted. */
 static const char **names_of(ls_arena *arena, const ls_tensor_list *l, int64_t n)
 {
     const char **names = LS_ARENA_ARRAY(arena, const char *, n + 1);
@@ -32,7 +32,8 @@ static bool has_name(const char *const *names, int64_t n, const char *name)
     return n > 0 && bsearch(&name, names, (size_t)n, sizeof *names, state_dcp_by_name);
 }
 
-/* A state dict has a tied tensor with each of its names, the model with one. Leaves out the others. */
+/* Leaves out further names of a tied tensor: a state dict has it under each of its names, the model under
+ * one. */
 static bool leave_out(ls_weights *w, const char *name, const ls_tensor_list *model)
 {
     const int64_t before = ls_weights_count(w);
@@ -50,7 +51,7 @@ static void leave_out_second_names(ls_weights *w, ls_arena *arena, const ls_tens
     }
 }
 
-/* The directory's optimizer must store the same moments of each parameter as this one. */
+/* Checks that the directory's optimizer stores the same moments of each parameter as this one. */
 static ls_status check_moments(const ls_dcp_state *s, const ls_tensor_list *moments,
                                const char *const *parameters, int64_t n_parameters)
 {

@@ -134,7 +134,8 @@ static int by_text(const void *a, const void *b)
     return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-/* A file finds tensors by name. A state of the model may have the name of a moment or of the step counter. */
+/* Checks that names differ, because a file finds tensors by name. A state of the model may have the name of
+ * a moment or of the step counter. */
 static ls_status names_differ(ls_arena *arena, const appending *a)
 {
     const char **names = LS_ARENA_ARRAY(arena, const char *, a->n + 1);
@@ -192,11 +193,11 @@ void ls_state_lists_release(ls_state_lists *l)
     *l = (ls_state_lists){ 0 };
 }
 
-/* ---- what this rank writes */
+/* ---- the part that this rank writes */
 
-/* The ranges of a list that this rank writes. Ranks with the same ranges divide their elements. For this, all
- * tensors whose copies are on the same ranks count as one row of elements. Rank 0 writes what every rank has
- * whole. */
+/* The ranges of a list that this rank writes. Ranks with the same ranges divide their elements. For this,
+ * all tensors whose copies are on the same ranks count as one row of elements. Rank 0 writes the tensors
+ * that every rank has whole. */
 static ls_tensor_list my_share(const ls_compiled *c, ls_arena *arena, const ls_tensor_list *l, int64_t sliced,
                                const ls_copies *copies)
 {

@@ -19,7 +19,7 @@ typedef struct ls_copies {
 typedef struct ls_state_lists {
     ls_arena arena; /* owns the arrays and names */
     ls_tensor_list model, optimizer;
-    /* how many tensors, the first of each list, lie in units; the others are whole on every rank */
+    /* how many tensors, at the beginning of each list, lie in units; the others are whole on every rank */
     int64_t sliced_model, sliced_optimizer;
     const ls_copies *model_copies, *optimizer_copies; /* of the tensors in units */
 } ls_state_lists;
@@ -28,11 +28,11 @@ typedef struct ls_state_lists {
 ls_status ls_state_lists_make(ls_state_lists *out, const ls_compiled *c, ls_session *session);
 void ls_state_lists_release(ls_state_lists *l);
 
-/* What this rank writes: `texts` with the lists, of which ranks that store the same divide the work. Local.
- */
+/* The contents that this rank writes: `texts` with its part of the lists. Ranks that store the same values
+ * divide the work. Local. */
 ls_checkpoint_contents ls_state_share(const ls_compiled *c, ls_state_lists *l,
                                       const ls_checkpoint_contents *texts);
 size_t ls_state_range_bytes(const ls_tensor_list *l, int64_t i); /* of this rank's range of tensor i */
-/* Bytes of what this rank writes, each range at a multiple of 64. Fails if a checkpoint cannot hold the
+/* Bytes that this rank writes, with each range at a multiple of 64. Fails if a checkpoint cannot hold the
  * state. Local. */
 ls_status ls_state_share_bytes(size_t *out, const ls_compiled *c);

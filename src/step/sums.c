@@ -146,8 +146,9 @@ static double f1(const ls_sums *s, int64_t classes)
     return occur ? sum / (double)occur : 0;
 }
 
-/* Pairs of a row of each class: those in the same interval count half. `bound`: half of these, because they
- * may all be in order, or none. */
+/* The AUC: the share of pairs, of a row of class 1 and one of class 0, that are in order; pairs in the same
+ * interval count half. `bound`: half the share of these pairs, because all or none of them may be in
+ * order. */
 static double auc(const ls_sums *s, bool bound)
 {
     const int64_t *zero = s->more, *one = s->more + INTERVALS;

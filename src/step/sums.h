@@ -1,6 +1,5 @@
-/* sums.h - what an evaluation keeps of a loss or a metric while it goes over samples, and the value in the
- * end. Sums are exact and counts are integers, so no order of samples and no number of ranks changes a bit.
- */
+/* sums.h - the sums that an evaluation keeps of a loss or a metric, and the value that follows from them.
+ * Sums are exact and counts are integers, so no order of samples and no number of ranks changes a bit. */
 #pragma once
 #include "base/exact.h"
 #include "passes/objective.h"
@@ -17,12 +16,12 @@ typedef struct ls_sums {
 
 size_t ls_sums_bytes(const ls_term *t);
 void ls_sums_clear(ls_sums *s, const ls_term *t);
-/* Adds row i of the term, whose target is `target` (where it has any) and which counts `weight`, above 0.
- * What it counts of the divisor is ls_sums_count's. False: it is not finite, or it is of no class. */
+/* Adds row i of the term. `target`: its target, if the term has any. `weight`: above 0. Its part of the
+ * divisor is added by ls_sums_count. False: the row is not finite, or its class does not exist. */
 bool ls_sums_add(ls_sums *s, const ls_term *t, int64_t i, double row, double target, double weight);
 void ls_sums_count(ls_sums *s, double weight);
 void ls_sums_merge(ls_sums *to, const ls_sums *from, const ls_term *t);
-/* NaN: it is undefined. `before`: the sums of the term before it. */
+/* The value of the term; NaN: it is undefined. `before`: the sums of the term before it. */
 double ls_sums_value(const ls_sums *s, const ls_sums *before, const ls_term *t);
-/* Why it is undefined: nothing counted, or, of an AUC, one class only. */
+/* The reason why it is undefined: nothing counted, or, for an AUC, only one class occurred. */
 const char *ls_sums_undefined(const ls_sums *s, const ls_sums *before, const ls_term *t);

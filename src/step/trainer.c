@@ -68,7 +68,8 @@ static ls_status check_scale(const ls_step_result *r)
 static bool losses_finite(const ls_trainer *t)
 {
     for (int64_t m = 0; m < t->compiled.micro_batches; m++)
-        if (!isfinite(t->loss_of[m * t->losses])) /* in f16, too: the loss scale multiplies only gradients */
+        /* (also with f16, whose loss scale multiplies only gradients) */
+        if (!isfinite(t->loss_of[m * t->losses]))
             return false;
     return true;
 }
@@ -90,8 +91,8 @@ static ls_status run_micro_batches(ls_trainer *t)
     return LS_OK;
 }
 
-/* Puts `update` into the queue. Whether a loss is finite is known to the device alone by then: `update`
- * changes nothing if not. */
+/* Puts `update` into the queue. At that time only the device knows whether a loss is finite: if not,
+ * `update` changes nothing. */
 static ls_status run_update(ls_trainer *t, double lr)
 {
     LS_TRY(ls_put_number(&t->lr, &t->of_update.lr, lr));
@@ -122,7 +123,7 @@ static ls_status trainer_run(ls_trainer *t, double lr, bool nothing)
     return LS_OK;
 }
 
-/* Why the step that ran changed nothing. The same on all ranks. */
+/* The reason why the step changed nothing. The same on all ranks. */
 static ls_skip why_skipped(const ls_trainer *t, bool nothing)
 {
     if (nothing)
@@ -134,9 +135,9 @@ static ls_skip why_skipped(const ls_trainer *t, bool nothing)
     return t->compiled.loss_scaling ? LS_SKIP_OVERFLOW : LS_SKIP_GRADIENT;
 }
 
-/* A number of the step was not finite. Puts back what the step has changed, and counts. After an overflow of
- * f16 the loss scale stays smaller, and running statistics as they have moved, as with PyTorch's GradScaler.
- */
+/* Handles a step with a number that was not finite: puts back the changed values, and counts the step. After
+ * an overflow of f16 the loss scale stays smaller and running statistics stay as they have moved, as with
+ * PyTorch's GradScaler. */
 static ls_status trainer_refuse(ls_trainer *t, const ls_step_result *r)
 {
     const ls_compiled *c = &t->compiled;
@@ -154,11 +155,11 @@ static ls_status trainer_refuse(ls_trainer *t, const ls_step_result *r)
                          ls_error_message(), (long long)t->bad_skips, (long long)c->max_skips);
 }
 
-/* The sum over the step's micro-batches of the i-th number of each. */
+/* The sum, over the step's micro-batches, of loss number i. */
 static double loss_sum(ls_trainer *t, int i)
 {
     const ls_compiled *c = &t->compiled;
-    double *one = t->exchange; /* its message has arrived */
+    double *one = t->exchange; /* free, because its message has arrived */
     if (t->losses == 1)
         one = t->loss_of;
     for (int64_t m = 0; m < c->micro_batches && t->losses > 1; m++)
@@ -166,7 +167,7 @@ static double loss_sum(ls_trainer *t, int i)
     return ls_tree_sum(one, c->micro_batches, c->accumulation == LS_SUM_RUNNING);
 }
 
-/* A loss of which nothing counted has no value. */
+/* Fills the result. A loss without any count is NaN. */
 static void result(ls_trainer *t, ls_step_result *r, bool nothing)
 {
     const ls_objective *o = &t->compiled.objective;
@@ -190,7 +191,7 @@ ls_status ls_trainer_check_whole(const ls_trainer *t, int64_t samples, int64_t r
                          (long long)(samples % batch), (long long)batch);
 }
 
-/* One step of what was fed. */
+/* Runs one step on the samples that were fed. */
 static ls_status step(ls_trainer *t, int64_t samples, double lr, ls_step_result *r)
 {
     const ls_compiled *c = &t->compiled;
@@ -199,7 +200,7 @@ static ls_status step(ls_trainer *t, int64_t samples, double lr, ls_step_result 
     char label[48];
     snprintf(label, sizeof label, "step %lld", (long long)++t->step_number);
     ls_session_label(t->session, label);
-    if (samples >= 0) /* on all ranks, also those whose own micro-batches are whole */
+    if (samples >= 0) /* also on ranks whose own micro-batches are whole */
         LS_TRY(ls_trainer_check_whole(t, samples, c->micro_batch * c->micro_batches));
     LS_TRY(ls_trainer_divisors(t, samples, &nothing));
     memset(t->loss_of, 0, sizeof *t->loss_of * (size_t)(c->micro_batches * t->losses));
@@ -222,7 +223,8 @@ static ls_status step(ls_trainer *t, int64_t samples, double lr, ls_step_result 
     return s;
 }
 
-/* After a failure the queue may still read the caller's memory, and what failed in the queue is the cause. */
+/* Waits after a failure, because the queue may still read the caller's memory. If a task failed in the
+ * queue, its failure is the cause. */
 static ls_status settle(ls_trainer *t, ls_status s)
 {
     const ls_status rest = s == LS_OK ? LS_OK : ls_session_wait(t->session);

@@ -22,11 +22,12 @@ enum {
 /* An input of the programs that takes a field of the samples. */
 typedef struct ls_trainer_field {
     const char *name;
-    ls_place own;    /* of a micro-batch */
-    ls_binding *at;  /* programs may read it in the caller's memory */
-    char *put;       /* what ls_trainer_put copied, of this rank's share of a step; NULL: nothing yet */
-    char *converted; /* of samples in f32 for an input in f64, or the other way round; NULL: none yet */
-    int64_t put_to;  /* one more than the last sample that was put since the last step */
+    ls_place own;   /* place of one micro-batch */
+    ls_binding *at; /* programs may read it in the caller's memory */
+    char *put;      /* copies of ls_trainer_put, of this rank's share of a step; NULL: nothing yet */
+    /* samples in f32 converted for an input in f64, or the other way round; NULL: none yet */
+    char *converted;
+    int64_t put_to; /* one more than the last sample that was put since the last step */
 } ls_trainer_field;
 
 /* A state of the model that is not trained. */
@@ -35,25 +36,26 @@ typedef struct ls_trainer_buffer {
     ls_place place;
 } ls_trainer_buffer;
 
-/* What else a checkpoint of a trainer has, in live.safetensors: a queue of samples (src/live). */
+/* A further part of a trainer's checkpoint, live.safetensors: a queue of samples (src/live). */
 typedef struct ls_trainer_guest {
     void *context;
     ls_status (*check)(void *context); /* whether it can be saved now; the same on all ranks. Local */
-    /* Lists this rank's part; `out` and what it points to lie in the arena. Collective. */
+    /* Lists this rank's part; `out` and the memory that it points to lie in the arena. Collective. */
     ls_status (*save)(void *context, ls_arena *arena, ls_tensor_list *out);
     /* Reads it from checkpoint `dir`; w NULL: the checkpoint has none. Local. */
     ls_status (*load)(void *context, const ls_weights *w, const char *dir);
     void (*gone)(void *context); /* the trainer is destroyed */
 } ls_trainer_guest;
 
-/* What a step is given of each field: this rank's micro-batches, contiguous. */
+/* The step's samples of one field: this rank's micro-batches, contiguous. */
 typedef struct ls_fed {
     const void *data;
     ls_dtype type;
     int64_t count; /* entries that count in the step, over all ranks; -1: not known */
 } ls_fed;
 
-/* What `micro` changes in place (running statistics of batch norm), and copies of it from before the step. */
+/* The states that `micro` changes in place (running statistics of batch norm), and copies of them from
+ * before the step. */
 typedef struct ls_undo {
     int n;
     ls_place *now; /* the copies are spares of the session (spares.h) */
@@ -66,8 +68,8 @@ typedef union ls_number {
     double wide;
 } ls_number;
 
-/* What is put for a micro-batch, and fetched from it. A step waits once, at its end, so each of its
- * micro-batches has memory of its own. */
+/* The numbers that are put for a micro-batch, and fetched from it. A step waits once, at its end, so each of
+ * its micro-batches has memory of its own. */
 typedef struct ls_micro_numbers {
     int32_t real, track;
     int64_t places[2];
@@ -89,8 +91,8 @@ struct ls_trainer {
     ls_trainer_buffer *buffers;
     char *shared_buffers; /* of several ranks: all buffers, concatenated for the broadcast */
     bool buffers_moved;   /* the buffers of rank 0 changed after the last broadcast; all ranks agree */
-    ls_undo undo;         /* what a skipped step puts back */
-    /* Inputs and outputs of the programs. One that the programs do not have has no place. */
+    ls_undo undo;         /* the values that a skipped step puts back */
+    /* Inputs and outputs of the programs. If the programs lack one, its place has no session. */
     ls_place real, lr, step, largest_loss;
     ls_place *loss;    /* [losses]: the objective; with several losses then each of them */
     ls_place *divisor; /* [objective.n_losses] */
@@ -99,12 +101,12 @@ struct ls_trainer {
     int losses;
     int n_fields;
     ls_trainer_field *fields;
-    ls_fed *fed;   /* [n_fields]: of the running step */
-    int64_t *own;  /* [micro-batches of this rank]: samples of each that are not padding */
-    double *sums;  /* [micro-batches of this rank][objective.n_losses + 1]: what each adds to the divisors */
-    double *total; /* [objective.n_losses + 1]: the divisors of the step */
+    ls_fed *fed;     /* [n_fields]: of the running step */
+    int64_t *own;    /* [micro-batches of this rank]: samples of each that are not padding */
+    double *sums;    /* [micro-batches of this rank][objective.n_losses + 1]: their parts of the divisors */
+    double *total;   /* [objective.n_losses + 1]: the divisors of the step */
     int64_t samples; /* of the step, over all ranks; -1: only its targets are known */
-    ls_metric *each; /* [objective.n_losses]: of several losses, what the last step had of each */
+    ls_metric *each; /* [objective.n_losses]: with several losses, the value of each in the last step */
     ls_place track;
     ls_place random_seed, sample_places; /* with `step`, they decide the masks of dropout */
     ls_place eval_predicted, eval_probability;
@@ -116,28 +118,28 @@ struct ls_trainer {
         ls_number lr, grad_norm, scale_before, loss_scale;
         int32_t applied;
     } of_update;
-    double *exchange;        /* a message of this rank, then those of every rank */
+    double *exchange;        /* this rank's message, then the messages of all ranks */
     char *staging;           /* compiled.staging_bytes bytes; NULL: none */
     ls_background prefault;  /* prefaults `staging` in another thread */
     bool closing;            /* ends the prefaulting; atomic */
     void *whole;             /* all parameters, whole, one after the other; NULL until they are needed */
     ls_trainer_guest *guest; /* NULL: none */
-    bool left_behind;        /* a checkpoint was loaded that has a guest's part, and there was none */
-    bool taken;              /* ls_live_fill has put the samples of the next step, */
-    int64_t taken_samples;   /* so many */
+    bool left_behind;        /* a checkpoint with a guest's part was loaded while there was no guest */
+    bool taken;              /* ls_live_fill has put the samples of the next step */
+    int64_t taken_samples;   /* their number */
     bool has_put;            /* ls_trainer_run has had a sample of this rank */
     uint32_t request;        /* LS_REQUEST_ bits that this rank sets before a step */
     uint32_t requested;      /* after the step: the bits of all ranks */
     int64_t step_number;     /* of the last step begun, for messages */
-    /* Steps in a row that were skipped: for any number that was not finite, an overflow of f16 too; and
-     * without overflows. A step that was applied sets both to 0. */
+    /* Consecutive skipped steps: `skips` counts all, with overflows of f16; `bad_skips` counts without
+     * these. A step that was applied sets both to 0. */
     int64_t skips, bad_skips;
     bool averaged;              /* the parameters are their averages (ls_trainer_exchange_ema) */
     bool rounded;               /* the weights are the parameters, rounded */
     bool ready;                 /* there are weights: ls_trainer_init was called, or something was loaded */
     bool used;                  /* state may differ from the zeros of fresh memory */
     _Atomic(const void *) user; /* the thread that is in a public function; NULL: none */
-    /* called after each run of a program, which is then waited for; NULL: nothing is called */
+    /* called after each run of a program, which then waits for it; NULL: nothing is called */
     void (*after_run)(void *context, struct ls_trainer *t, int program);
     void *context;
 };
@@ -157,53 +159,55 @@ void ls_trainer_leave(ls_trainer **entered);
 /* create.c: creates a trainer of compiled programs, and takes ownership of them. Collective. */
 ls_status ls_trainer_from_compiled(ls_trainer **out, ls_compiled *compiled, ls_group *group);
 
-/* fields.c: which inputs take fields. Lists those of the programs. */
+/* fields.c: lists the inputs of the programs that take fields. */
 ls_status ls_trainer_bind_fields(ls_trainer *t);
 int ls_trainer_field_find(const ls_trainer *t, const char *name); /* -1: none */
-/* Samples that this rank's share of a step has room for; bytes of one. */
+/* Samples for which this rank's share of a step has room; bytes of one. */
 int64_t ls_trainer_room(const ls_trainer *t);
 size_t ls_trainer_sample_bytes(const ls_trainer *t, const ls_trainer_field *f);
-/* input.c: finding a field by its name, and making room for what is put. */
+/* input.c: finds a field by its name; makes room for the samples that are put. */
 ls_status ls_trainer_put_find(int *out, const ls_trainer *t, const char *name, const char *call);
 ls_status ls_trainer_put_room(const ls_trainer *t, ls_trainer_field *f);
 /* Gives t->fed the fields of a loader's step, or the two of a classifier or a language model. */
 ls_status ls_trainer_feed(ls_trainer *t, const ls_loader_step *b);
 ls_status ls_trainer_feed_pair(ls_trainer *t, const void *inputs, const int32_t *targets, int64_t count,
                                const char *call);
-/* Lets the programs read micro-batch k of what was fed; with `unfeed` they read their own memory again, so no
- * pointer to the caller's is kept. */
+/* Lets the programs read micro-batch k of the samples that were fed. With `unfeed` they read their own
+ * memory again, so no pointer to the caller's memory is kept. */
 ls_status ls_trainer_fill(ls_trainer *t, int64_t k);
 void ls_trainer_unfeed(ls_trainer *t);
 /* Bytes of a micro-batch's fields. */
 size_t ls_field_bytes(const ls_graph *g);
 
-/* divisors.c: finds t->own and t->total, the divisors of a step with so many samples over all ranks (-1: all
- * micro-batches are whole on this rank, and the others say what they have). A message if it needs one.
- * *nothing: all divisors are 0. */
+/* divisors.c: finds t->own and t->total, the divisors of a step with `samples` samples over all ranks. -1:
+ * all micro-batches of this rank are whole, and the other ranks send their counts. Sends a message if it
+ * needs one. *nothing: all divisors are 0. */
 ls_status ls_trainer_divisors(ls_trainer *t, int64_t samples, bool *nothing);
-/* trainer.c: what every step begins with, and a step of what was fed; `samples` as for the divisors. */
+/* trainer.c: the check at the beginning of every step, and a step on the samples that were fed; `samples` as
+ * for the divisors. */
 ls_status ls_trainer_check_step(const ls_trainer *t, double lr, const char *call);
 ls_status ls_trainer_step_fed(ls_trainer *t, int64_t samples, double lr, ls_step_result *r);
-/* LS_E_ARG if a trainer without padding gets `samples` of the `room` that there are. */
+/* LS_E_ARG if a trainer without padding gets fewer samples than `room`. */
 ls_status ls_trainer_check_whole(const ls_trainer *t, int64_t samples, int64_t room);
-/* One run of the evaluation program over what was fed. */
+/* One run of the evaluation program on the samples that were fed. */
 ls_status ls_trainer_eval_fed(ls_trainer *t);
 
-/* micro.c: one run of a program. It is done after the next ls_session_wait. */
+/* micro.c: one run of a program. It is complete after the next ls_session_wait. */
 ls_status ls_trainer_program(ls_trainer *t, int program);
 /* Runs this rank's micro-batch k. Its losses go to t->micro[k].loss, its gradients to t->grads. */
 ls_status ls_trainer_micro(ls_trainer *t, int64_t k);
-/* Says in the message of LS_E_NUMERIC why the step with these losses was not applied: it runs micro-batches
- * again, and looks at every value. The same on all ranks. Collective. */
+/* Fails with LS_E_NUMERIC: its message gives the reason why the step was not applied. To find it,
+ * micro-batches run again and every value is checked. The same on all ranks. Collective. */
 ls_status ls_trainer_explain(ls_trainer *t, ls_skip why);
-const char *ls_skip_name(ls_skip s); /* what was not finite, or why else: "loss" */
-/* Puts x in a place of f32 or f64, or fetches it; `room` must stay until the wait. */
+const char *ls_skip_name(ls_skip s); /* the number that was not finite, or another reason: "loss" */
+/* Puts x in a place of f32 or f64; fetches it. `room` must stay until the wait. */
 ls_status ls_put_number(const ls_place *p, ls_number *room, double x);
 ls_status ls_fetch_number(const ls_place *p, ls_number *room);
 double ls_number_of(const ls_place *p, const ls_number *room);
-ls_status ls_get_scalar(const ls_place *p, double *x); /* fetches it and waits */
+ls_status ls_get_scalar(const ls_place *p, double *x); /* fetches a number and waits */
 
-/* undo.c: finds what `micro` changes in place; puts a copy of it into the queue; puts the copy back. */
+/* undo.c: finds the states that `micro` changes in place; puts copies of them into the queue; puts the
+ * copies back. */
 ls_status ls_trainer_undo_bind(ls_trainer *t);
 void ls_trainer_undo_keep(ls_trainer *t);
 void ls_trainer_undo(ls_trainer *t);
@@ -213,16 +217,16 @@ void ls_undo_release(ls_undo *k);
 ls_status ls_trainer_init_states(ls_trainer *t, ls_pieces *p);
 ls_status ls_trainer_put_seed(ls_trainer *t, uint64_t seed);
 
-/* fit.c: ls_trainer_fit of those fields whose scaling is not in `have` (NULL: of all). Collective. */
+/* fit.c: ls_trainer_fit for the fields whose scaling is not in `have` (NULL: for all). Collective. */
 ls_status ls_trainer_fit_missing(ls_trainer *t, const ls_dataset *set, const struct ls_weights *have);
-/* As ls_trainer_init and then ls_trainer_load, without drawing parameters that are loaded. Or, not `strict`,
- * ls_trainer_load_partly. Parameters that words of `reset` name (as ls_trainer_opts.freeze) keep their
- * initial values, and `w` must not have them. LS_E_USAGE if a word names none. */
+/* Does ls_trainer_init and then ls_trainer_load, without drawing parameters that are loaded. If not
+ * `strict`, ls_trainer_load_partly. Parameters that words of `reset` name (as in ls_trainer_opts.freeze)
+ * keep their initial values, and `w` must not have them. LS_E_USAGE if a word names none. */
 ls_status ls_trainer_init_from(ls_trainer *t, uint64_t seed, const struct ls_weights *w, bool strict,
                                const char *reset);
 /* Finds the weights of unit i in the session. */
 ls_status ls_trainer_bind_weights(ls_trainer *t, int i);
-/* Rounds the parameters to the weights, if something else than a step has changed them. Collective. */
+/* Rounds the parameters to the weights, if anything but a step has changed the parameters. Collective. */
 ls_status ls_trainer_round_weights(ls_trainer *t);
 
 /* LS_E_ARG if the trainer has no weights yet. `call` is the function's name in the message. The same on all

@@ -1,5 +1,5 @@
-/* trainer_use.c - what every call on a trainer begins with: one thread at a time uses it, it has weights, and
- * its buffers are the same on all ranks. */
+/* trainer_use.c - the beginning of every call on a trainer: it checks that only one thread uses the trainer
+ * and that the trainer has weights, and makes its buffers the same on all ranks. */
 #include "trainer.h"
 
 ls_status ls_trainer_enter(ls_trainer **entered, ls_trainer *t, const char *function)

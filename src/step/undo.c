@@ -1,6 +1,6 @@
-/* undo.c - what a step changes though its loss or gradient is bad: `micro` moves the running statistics of
- * batch norm before that is known, and `update` lowers the loss scale of f16. So each step begins with a copy
- * in spares of the session, which a skipped step puts back. */
+/* undo.c - puts back the states that a skipped step has changed. `micro` moves the running statistics of
+ * batch norm before the loss is known, and `update` lowers the loss scale of f16. So each step begins with a
+ * copy of these states in spares of the session. */
 #include <stdlib.h>
 
 #include "base/sys.h"

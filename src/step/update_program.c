@@ -1,4 +1,5 @@
-/* update_program.c - the program `update` of a compiled step: what its optimizer knows of each unit. */
+/* update_program.c - makes the program `update` of a compiled step, with the tensors of each unit that its
+ * optimizer needs to know. */
 #include "base/field.h"
 #include "comm/axes.h"
 #include "compile.h"
