@@ -66,13 +66,14 @@ module lockstep_run
       integer(c_int) :: status
     end function
 
-    function lsf_run_open(run, storage, name, group, config, keep, keep_best, best, best_is_max) result(status) bind(c)
+    function lsf_run_open(run, storage, name, group, config, keep, keep_best, best, best_is_max, async) result(status) &
+        bind(c)
       import :: ls_run, ls_group, c_int
       type(ls_run), intent(out) :: run
       character(len=*), intent(in) :: storage, name, config, best
       type(ls_group), intent(in), optional :: group
       integer(c_int), intent(in), optional :: keep, keep_best
-      integer(c_int), value :: best_is_max
+      integer(c_int), value :: best_is_max, async
       integer(c_int) :: status
     end function
     function lsf_latest_checkpoint(run, checkpoint) result(found) bind(c)
@@ -89,7 +90,7 @@ module lockstep_run
       type(ls_trainer), intent(in) :: trainer
       integer(c_int) :: status
     end function
-    ! A row of metrics, names(i) = values(i); with a trainer also a checkpoint, complete on disk when this returns. text:
+    ! A row of metrics, names(i) = values(i); with a trainer also a checkpoint, complete on disk when this returns (async: copied). text:
     ! where the program stands, kept in the checkpoint. checkpoint: the name of one that is kept whatever `keep` says.
     ! Collective.
     function ls_report(run, names, values, trainer, epoch, step, text, checkpoint) result(status) &
@@ -102,6 +103,12 @@ module lockstep_run
       integer(c_int), intent(in), optional :: epoch
       integer(c_int64_t), intent(in), optional :: step
       character(len=*), intent(in), optional :: text, checkpoint
+      integer(c_int) :: status
+    end function
+    ! With async: waits for the checkpoint that is being written; it is then the latest. Collective.
+    function ls_run_wait(run) result(status) bind(c, name="lsf_run_wait")
+      import :: ls_run, c_int
+      type(ls_run), intent(in) :: run
       integer(c_int) :: status
     end function
     function lsf_run_stop_requested(run, asked, any) result(status) bind(c)
@@ -155,17 +162,17 @@ contains
   end function
 
   ! Makes STORAGE/NAME or opens the one that an earlier start left. best: the metric by which a checkpoint is the best.
-  ! Collective.
-  function ls_run_open(run, storage, name, group, config, keep, keep_best, best, best_is_max) result(status)
+  ! async: checkpoints are written beside the program. Collective.
+  function ls_run_open(run, storage, name, group, config, keep, keep_best, best, best_is_max, async) result(status)
     type(ls_run), intent(out) :: run
     character(len=*), intent(in) :: storage, name
     type(ls_group), intent(in), optional :: group
     character(len=*), intent(in), optional :: config, best
     integer(c_int), intent(in), optional :: keep, keep_best
-    logical, intent(in), optional :: best_is_max
+    logical, intent(in), optional :: best_is_max, async
     integer(c_int) :: status
     status = lsf_run_open(run, storage, name, group, given(config), keep, keep_best, given(best), &
-      yes(best_is_max, .false.))
+      yes(best_is_max, .false.), yes(async, .false.))
   end function
 
   ! The newest checkpoint of the run, for ls_run_load; .false.: there is none yet. Local.

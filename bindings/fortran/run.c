@@ -93,7 +93,7 @@ ls_status lsf_trainer_step_from(const lsf_trainer *t, ls_loader *const *loader, 
 
 ls_status lsf_run_open(ls_run **out, const CFI_cdesc_t *storage, const CFI_cdesc_t *name,
                        ls_group *const *group, const CFI_cdesc_t *config, const int *keep,
-                       const int *keep_best, const CFI_cdesc_t *best, int best_is_max)
+                       const int *keep_best, const CFI_cdesc_t *best, int best_is_max, int async)
 {
     ls_run_opts o = ls_run_opts_default();
     *out = NULL;
@@ -106,6 +106,7 @@ ls_status lsf_run_open(ls_run **out, const CFI_cdesc_t *storage, const CFI_cdesc
     o.keep_best = keep_best ? *keep_best : o.keep_best;
     o.best = metric[0] ? metric : NULL;
     o.best_is_max = best_is_max;
+    o.async = async;
     return ls_run_open_with(out, folder, text, group ? *group : NULL, &o);
 }
 
@@ -123,6 +124,8 @@ ls_status lsf_run_load(ls_run *const *run, const CFI_cdesc_t *path, const lsf_tr
     const ls_run_contents all = { .trainer = t->at };
     return ls_run_load(*run, folder, &all);
 }
+
+ls_status lsf_run_wait(ls_run *const *run) { return ls_run_wait(*run); }
 
 static ls_status report(ls_run *run, int n, const CFI_cdesc_t *names, const CFI_cdesc_t *values,
                         const ls_run_contents *all, const ls_report_opts *o, ls_metric *metrics, char *texts)

@@ -46,10 +46,12 @@ typedef struct ls_run_opts {
     bool verify;       /* loading compares every byte with its checksum; false: only the files' sizes */
     uint64_t max_file; /* bytes; more tensors are written as several files. 0: no limit */
     bool per_rank;     /* each rank writes checkpoint files of its own, however large */
+    /* ls_report copies what a checkpoint holds, and returns; threads write the copy (ls_run_wait) */
+    bool async;
 } ls_run_opts;
 #define LS_RUN_DEFAULTS                                                                          \
     .config = "", .keep = 2, .keep_best = 1, .best = NULL, .best_is_max = false, .verify = true, \
-    .max_file = (uint64_t)5 << 30, .per_rank = false
+    .max_file = (uint64_t)5 << 30, .per_rank = false, .async = false
 LS_API ls_run_opts ls_run_opts_default(void);
 
 /* Makes STORAGE/NAME or opens the one that an earlier start left, and locks it for as long as the run is
@@ -104,8 +106,8 @@ typedef struct ls_run_checkpoint {
     const char *text; /* as saved, "" if there was none. NULL in ls_result */
 } ls_run_checkpoint;
 
-/* The newest checkpoint: of an earlier start, or the last one of ls_report. NULL: none. Valid until the next
- * ls_report. Local. */
+/* The newest checkpoint that is complete: of an earlier start, or of ls_report. NULL: none. Valid until the
+ * next ls_report; with `async` until the next collective call of the run. Local. */
 LS_API const ls_run_checkpoint *ls_latest_checkpoint(const ls_run *r);
 
 /* Reads a checkpoint, of this run or another, whatever number of ranks wrote it: everything into the trainer,
@@ -113,6 +115,15 @@ LS_API const ls_run_checkpoint *ls_latest_checkpoint(const ls_run *r);
  * (LS_E_SHAPE tells what does not fit). `text` and `config` are not looked at; NULL: this rank reads nothing.
  * Collective. */
 LS_API ls_status ls_run_load(ls_run *r, const char *path, const ls_run_contents *c);
+
+/* With `async`: waits for the checkpoint that is being written. It is then the latest, unless it has a name
+ * of its own, and its memory is free. Without this call the run asks in every collective call (ls_report,
+ * ls_run_stop_requested, ...) whether all ranks have written their parts, and then names it; the next report
+ * with a checkpoint, ls_run_load and ls_run_finish wait for it. Of one rank, or where rank 0 alone brings it,
+ * the thread completes it by itself. A process that is killed before continues from the checkpoint before.
+ * Where a thread has failed, this and every other collective call fail, with its message, on all ranks.
+ * Collective. */
+LS_API ls_status ls_run_wait(ls_run *r);
 
 /* ---- reports */
 
@@ -129,10 +140,10 @@ typedef struct ls_report_opts {
 LS_API ls_report_opts ls_report_opts_default(void);
 
 /* Says how the run stands: a row in metrics.jsonl and metrics.csv, with rank 0's values; every rank gives the
- * same names. With `c` also a checkpoint, complete on disk when this returns: given by rank 0 alone (whole
- * tensors, or a trainer of no group), or by all ranks (together every element once, or a trainer of the run's
- * group). Metrics that are named loss, lr, eval_loss and eval_accuracy are those that `lockstep runs` shows.
- * When one rank fails, all do. Collective, and a barrier. */
+ * same names. With `c` also a checkpoint, complete on disk when this returns (with `async`: copied): given by
+ * rank 0 alone (whole tensors, or a trainer of no group), or by all ranks (together every element once, or a
+ * trainer of the run's group). Metrics that are named loss, lr, eval_loss and eval_accuracy are those that
+ * `lockstep runs` shows. When one rank fails, all do. Collective, and a barrier. */
 LS_API ls_status ls_report_with(ls_run *r, const ls_metric *metrics, int64_t n, const ls_run_contents *c,
                                 const ls_report_opts *o LS_OR_DEFAULTS);
 #ifdef __cplusplus

@@ -83,6 +83,7 @@ static ls_status find_files(ls_saving *v)
 
 ls_status ls_saving_begin(ls_saving **out, const char *dir, const ls_checkpoint_contents *c, ls_group *g)
 {
+    g = g && ls_group_size(g) > 1 ? g : NULL; /* one rank asks nobody, so its thread may end the save */
     ls_saving *v = *out = ls_sys_calloc(1, sizeof *v);
     if (!v)
         return ls_checkpoint_together(g, ls_fail(LS_E_MEMORY, "saving checkpoint %s: no memory", dir));

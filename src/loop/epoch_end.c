@@ -215,7 +215,7 @@ static ls_status end_epoch(ls_loop *l, int64_t epoch, const ls_epoch_sum *sum, b
     bool due = last || best ||
                (r->checkpoint.every_epochs > 0 && (epoch + 1) % r->checkpoint.every_epochs == 0);
     if (!due)
-        LS_TRY(ls_snapshots_among_best(&l->snapshots, l->run, l->group, r, &row, &due));
+        LS_TRY(ls_snapshot_among_best(&l->snapshots, l->run, l->group, r, &row, &due));
     return due ? ls_loop_save(l, sum, epoch, &row, best) : LS_OK;
 }
 

@@ -191,7 +191,7 @@ static ls_status steps(ls_loop *l, ls_loader *loader)
         if (done)
             break;
         LS_TRY(ls_profiler_before(&l->profiler, l->trainer, l->step + 1, l->step - l->from.step));
-        LS_TRY(ls_snapshots_before_step(&l->snapshots, &writing));
+        LS_TRY(ls_snapshots_before_step(&l->snapshots, l->run, &writing));
         l->trainer->request = (l->group ? take_requests(l, &b) : 0) | (writing ? LS_REQUEST_WAIT : 0);
         LS_TRY(one_step(l, &b, &sum));
         LS_TRY(

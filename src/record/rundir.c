@@ -405,12 +405,13 @@ ls_status ls_rundir_open_own_between(ls_rundir **out, const char *run_dir)
     ls_run_info info;
     *out = NULL;
     LS_TRY(ls_run_info_read(&info, run_dir));
+    ls_run_info_release(&info); /* the name of its metric stays */
     char *storage = ls_sys_strdup(run_dir), *slash = storage ? strrchr(storage, '/') : NULL;
     LS_TRY(ls_sys_have(storage));
     if (slash)
         *slash = 0;
     const identity i = { .storage = slash ? storage : ".",
-                         .name = info.name,
+                         .name = slash ? slash + 1 : storage,
                          .best_metric = *info.best_metric ? info.best_metric : NULL,
                          .file = LS_RUN_CONFIG };
     const ls_status s = open_between(out, &i);

@@ -14,6 +14,7 @@
 #include "base/sys.h"
 #include "comm/comm.h"
 #include "comm/group.h"
+#include "record/remote.h"
 #include "record/rundir.h"
 #include "record/step_folder.h"
 #include "run_own.h"
@@ -61,16 +62,16 @@ static ls_status list_checkpoint(ls_run *r, int i, char **json)
 }
 
 /* Lists the checkpoints from their own files, because a killed process may not have written them to
- * result.json. An old one that cannot be read is only logged. *json becomes trainer.json of the newest. Only
- * on rank 0. */
-static ls_status find_checkpoints(ls_run *r, int64_t newest, char **json)
+ * result.json. An old one that cannot be read is only logged. The newest becomes the latest. Only on rank 0.
+ */
+static ls_status find_checkpoints(ls_run *r, int64_t newest)
 {
     ls_snapshots *s = &r->snapshots;
     r->dir->metrics.best_value = NAN;
     for (int i = 0; i < s->n; i++) {
-        free(*json);
-        *json = NULL;
-        ls_status status = list_checkpoint(r, i, json);
+        free(r->coming);
+        r->coming = NULL;
+        ls_status status = list_checkpoint(r, i, &r->coming);
         if (s->all[i].step == newest || status == LS_E_MEMORY)
             LS_TRY(status);
         else if (status != LS_OK)
@@ -85,19 +86,21 @@ static ls_status find_checkpoints(ls_run *r, int64_t newest, char **json)
 
 static ls_status open_checkpoints(ls_run *r)
 {
-    char *folder = ls_path_join(r->place.path, "checkpoints"), *json = NULL;
+    char *folder = ls_path_join(r->place.path, "checkpoints");
     if (r->place.rank == 0)
         ls_checkpoint_settle(folder);
     const int64_t newest = r->place.rank ? -1 : ls_resume_newest(folder);
     free(folder);
     ls_status s = ls_snapshots_open(&r->snapshots, r->dir, newest);
     if (s == LS_OK && r->place.rank == 0)
-        s = find_checkpoints(r, newest, &json);
-    s = ls_ranks_agree(r->group, s);
-    if (s == LS_OK)
-        s = ls_run_point(r, json);
-    free(json);
-    return s;
+        s = find_checkpoints(r, newest);
+    LS_TRY(ls_ranks_agree(r->group, s));
+    LS_TRY(ls_run_point(r));
+    if (r->latest.path) { /* the next report follows it */
+        r->step = r->saved.step;
+        r->reports = r->saved.report + 1;
+    }
+    return LS_OK;
 }
 
 static ls_status run_check(const char *storage, const char *name, const ls_run_opts *o)
@@ -152,6 +155,8 @@ static void destroy(ls_run *r)
 {
     ls_snapshots_release(&r->snapshots);
     ls_run_saved_release(&r->saved);
+    ls_remote_close(&r->remote);
+    free(r->coming);
     free((char *)r->latest.path);
     if (r->own_group)
         ls_group_destroy(&r->group);
@@ -244,6 +249,7 @@ static ls_status end_well(ls_run *r, ls_status how)
 {
     LS_TRY(ls_run_compare(r, how == LS_OK ? "the end of the run" : "the end of a run that was stopped", LS_OK,
                           0));
+    LS_TRY(ls_run_settle(r));
     const ls_run_state state = how == LS_OK ? LS_RUN_FINISHED : LS_RUN_STOPPED;
     ls_heartbeat last = { .ranks = r->place.ranks, .step = r->step < 0 ? 0 : r->step };
     snprintf(last.doing, sizeof last.doing, "%s", ls_run_state_name(state));
@@ -257,6 +263,7 @@ static void end_badly(ls_run *r, ls_status s, const char *message)
     ls_rundir_log(r->dir, LS_ERROR, message);
     if (s != LS_E_PEER)
         ls_group_fail(r->group, s, message);
+    ls_snapshots_abandon(&r->snapshots, r->dir);
     if (r->place.rank)
         return;
     ls_rundir_save_result(r->dir, LS_RUN_FAILED, message);

@@ -1,4 +1,4 @@
-/* run_checkpoint.c - the checkpoints of a user's program: their contents, their trainer.json, and loading. */
+/* run_checkpoint.c - what the checkpoints of a user's program hold, loading them, and waiting for one. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -6,92 +6,9 @@
 #include "base/argument.h"
 #include "base/check.h"
 #include "base/sys.h"
-#include "ckpt/checkpoint_head.h"
 #include "run_own.h"
 
 enum { MOST_TEXT = 1 << 20 };
-
-/* ---- trainer.json */
-
-char *ls_run_saved_json(const ls_run_saved *s, int ranks)
-{
-    const ls_checkpoint_head head = { s->step, s->epoch, ranks, s->metrics.n, s->metrics.at, s->text };
-    ls_json j = { 0 };
-    ls_json_object(&j, NULL);
-    ls_checkpoint_head_write(&j, &head);
-    ls_json_int(&j, "epoch", s->epoch); /* for older versions, which know no last_epoch */
-    ls_json_int(&j, "report", s->report);
-    ls_json_close_object(&j);
-    ls_str_add(&j.out, "\n");
-    return ls_str_take(&j.out);
-}
-
-ls_status ls_run_saved_read(ls_run_saved *out, const char *json, const char *where)
-{
-    json_t *j = NULL;
-    *out = (ls_run_saved){ 0 };
-    LS_TRY(ls_json_parse(&j, json, strlen(json), where));
-    ls_checkpoint_head head;
-    ls_checkpoint_head_read(&head, j);
-    *out = (ls_run_saved){ .step = head.step,
-                           .epoch = head.last_epoch,
-                           .report = json_integer_value(json_object_get(j, "report")),
-                           .metrics = ls_metric_list_read(json_object_get(j, "metrics"), ""),
-                           .text = ls_sys_strdup(head.text) };
-    json_decref(j);
-    return out->text ? ls_metric_list_status(&out->metrics) : ls_sys_have(out->text);
-}
-
-void ls_run_saved_release(ls_run_saved *s)
-{
-    ls_metric_list_release(&s->metrics);
-    free(s->text);
-    *s = (ls_run_saved){ 0 };
-}
-
-/* ---- the latest */
-
-static ls_status run_checkpoint_take(ls_run *r, const char *json)
-{
-    ls_run_saved new;
-    const ls_status s = ls_run_saved_read(&new, json, "trainer.json of the newest checkpoint");
-    char *path = s == LS_OK ? ls_snapshots_path(&r->snapshots, new.step) : NULL;
-    if (!path) {
-        ls_run_saved_release(&new);
-        return s == LS_OK ? ls_sys_have(path) : s;
-    }
-    ls_run_saved_release(&r->saved);
-    free((char *)r->latest.path);
-    r->saved = new;
-    r->latest = (ls_run_checkpoint){ path, new.step, new.epoch, new.metrics.n, new.metrics.at, new.text };
-    r->step = new.step;
-    r->reports = new.report + 1;
-    return LS_OK;
-}
-
-ls_status ls_run_point(ls_run *r, const char *json)
-{
-    uint64_t bytes = json ? strlen(json) + 1 : 0;
-    LS_TRY(ls_group_broadcast(r->group, &bytes, sizeof bytes, 0));
-    if (!bytes)
-        return LS_OK;
-    char *text = ls_sys_calloc(bytes, 1);
-    ls_status s = ls_ranks_agree(r->group, ls_sys_have(text));
-    if (s == LS_OK) {
-        memcpy(text, json ? json : "", json ? bytes : 0);
-        s = ls_group_broadcast(r->group, text, bytes, 0);
-    }
-    if (s == LS_OK)
-        s = run_checkpoint_take(r, text);
-    free(text);
-    return s;
-}
-
-const ls_run_checkpoint *ls_latest_checkpoint(const ls_run *r)
-{
-    LS_ARG_OR(r, NULL);
-    return r->latest.path ? &r->latest : NULL;
-}
 
 /* ---- contents */
 
@@ -155,12 +72,9 @@ static ls_status load_shards(const ls_checkpoint *from, const ls_run_contents *c
     return s;
 }
 
-ls_status ls_run_load(ls_run *r, const char *path, const ls_run_contents *c)
+static ls_status load(ls_run *r, const char *path, const ls_run_contents *c)
 {
-    LS_ARG(r);
-    LS_ARG(path);
     ls_checkpoint from;
-    LS_TRY(ls_run_compare(r, "loading a checkpoint", ls_run_check_contents(c), 0));
     LS_TRY(ls_checkpoint_open(&from, path, r->opts.verify ? LS_VERIFY_FULL : LS_VERIFY_SIZES, r->group));
     ls_status s = LS_OK;
     if (c && c->trainer)
@@ -169,4 +83,26 @@ ls_status ls_run_load(ls_run *r, const char *path, const ls_run_contents *c)
         s = ls_ranks_agree(r->group, load_shards(&from, c));
     ls_checkpoint_release(&from);
     return s;
+}
+
+ls_status ls_run_load(ls_run *r, const char *path, const ls_run_contents *c)
+{
+    LS_ARG(r);
+    LS_ARG(path);
+    char *name = ls_sys_strdup(path); /* it may be that of the latest checkpoint, which may change now */
+    ls_status s = name ? ls_run_check_contents(c) : ls_sys_have(name);
+    s = ls_run_compare(r, "loading a checkpoint", s, 0);
+    if (s == LS_OK)
+        s = ls_run_settle(r);
+    if (s == LS_OK)
+        s = load(r, name, c);
+    free(name);
+    return s;
+}
+
+ls_status ls_run_wait(ls_run *r)
+{
+    LS_ARG(r);
+    LS_TRY(ls_run_compare(r, "a wait for its checkpoint", LS_OK, 0));
+    return ls_run_settle(r);
 }

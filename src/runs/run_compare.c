@@ -15,6 +15,7 @@
 typedef struct call_made {
     uint64_t magic, calls;
     int32_t status, word;
+    int32_t writing, complete; /* of a save beside the program: this rank still writes; rank 0 is done */
     char call[48];
 } call_made;
 
@@ -53,6 +54,28 @@ static ls_status share_failure(ls_run *r, int first, ls_status s)
     return r->place.ranks > 1 ? ls_fail(s, "rank %d: %s", first, text) : ls_fail(s, "%s", text);
 }
 
+/* What this rank has of a save beside the program. A failed save ends the run, on all ranks. */
+static ls_status look_at_save(ls_run *r, call_made *me)
+{
+    bool writing;
+    const ls_status s = ls_snapshots_before_step(&r->snapshots, r->dir, &writing);
+    if (s != LS_OK)
+        ls_group_fail(r->group, s, ls_error_message());
+    me->writing = writing;
+    me->complete = r->coming && !r->snapshots.pending;
+    return s;
+}
+
+/* Goes on with it when no rank is writing. */
+static ls_status go_on_with_save(ls_run *r, bool writing, bool complete)
+{
+    const ls_status s = ls_snapshots_after_step(&r->snapshots, r->dir, writing);
+    if (s != LS_OK && s != LS_E_PEER)
+        ls_group_fail(r->group, s, ls_error_message());
+    LS_TRY(s);
+    return complete ? ls_run_point(r) : LS_OK;
+}
+
 ls_status ls_run_compare(ls_run *r, const char *call, ls_status mine, int32_t word)
 {
     const int n = r->place.ranks;
@@ -65,10 +88,17 @@ ls_status ls_run_compare(ls_run *r, const char *call, ls_status mine, int32_t wo
     }
     char doing[120];
     int first = -1;
+    bool writing = false;
+    ls_status s = look_at_save(r, &me);
+    if (s != LS_OK) {
+        free(all);
+        return s;
+    }
     snprintf(me.call, sizeof me.call, "%s", call);
     snprintf(doing, sizeof doing, "%s of run %.60s", me.call, r->place.name);
     ls_group_doing(r->group, doing);
-    ls_status s = ls_group_all_gather(r->group, &me, sizeof me, all), failed = LS_OK;
+    ls_status failed = LS_OK;
+    s = ls_group_all_gather(r->group, &me, sizeof me, all);
     for (int k = 0; k < n && s == LS_OK; k++)
         if (all[k].magic != MAGIC || all[k].calls != me.calls)
             s = elsewhere(r, k, call);
@@ -76,12 +106,14 @@ ls_status ls_run_compare(ls_run *r, const char *call, ls_status mine, int32_t wo
         s = compare_all(r, all);
     for (int k = n - 1; k >= 0; k--) {
         r->words[k] = all[k].word;
+        writing = writing || all[k].writing;
         if (all[k].status != LS_OK) {
             first = k;
             failed = (ls_status)all[k].status;
         }
     }
+    const bool complete = all[0].complete;
     free(all);
     LS_TRY(s);
-    return first < 0 ? LS_OK : share_failure(r, first, failed);
+    return first < 0 ? go_on_with_save(r, writing, complete) : share_failure(r, first, failed);
 }

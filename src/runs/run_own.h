@@ -3,7 +3,8 @@
 #include "lockstep/run.h"
 #include "base/metric_list.h"
 #include "record/rundir.h"
-#include "loop/snapshot.h"
+#include "loop/resume.h"
+#include "snapshots/snapshots.h"
 #include "step/state.h"
 
 /* The contents of a checkpoint's trainer.json. */
@@ -24,6 +25,8 @@ struct ls_run {
     bool own_group;
     ls_rundir *dir;
     ls_snapshots snapshots;   /* the list is rank 0's */
+    struct ls_remote *remote; /* the bucket; rank 0's; NULL: none */
+    char *coming; /* trainer.json of a checkpoint that is saved, until `latest` is set to it; rank 0's */
     ls_run_checkpoint latest; /* path NULL: none. It owns the path; the rest belongs to `saved` */
     ls_run_saved saved;
     int64_t reports; /* number of the next report */
@@ -36,12 +39,14 @@ struct ls_run {
 /* Every collective call of a run begins with this. It checks that all ranks make the same call ("report 3",
  * up to 47 characters) and that `mine`, the status of each rank's own checks, is LS_OK on all. Otherwise all
  * ranks fail with the same status and a message that names the rank. r->words gets the `word` of every rank.
+ * A save beside the program goes on when no rank is writing, and a complete checkpoint becomes the latest.
  * Collective. */
 ls_status ls_run_compare(ls_run *r, const char *call, ls_status mine, int32_t word);
 
-/* Sets the latest checkpoint. `json` is its trainer.json, known on rank 0 only; NULL: there is none. The next
- * report follows it. Collective. */
-ls_status ls_run_point(ls_run *r, const char *json);
+/* Sets the latest checkpoint to r->coming; NULL: it stays. Collective. */
+ls_status ls_run_point(ls_run *r);
+/* Waits for the checkpoint that is being saved, and sets the latest one to it. Collective. */
+ls_status ls_run_settle(ls_run *r);
 /* Whether a checkpoint with these metrics is the best so far. If so, the next ones are compared with it. */
 bool ls_run_is_best(ls_run *r, int64_t step, int64_t epoch, const ls_metric_list *metrics);
 /* The value by which checkpoints are compared (ls_kept). */

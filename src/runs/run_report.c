@@ -11,6 +11,7 @@
 #include "base/argument.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/sys.h"
 #include "record/heartbeat.h"
 #include "record/step_folder.h"
 #include "run_own.h"
@@ -180,74 +181,52 @@ static ls_status run_report_agree(report *p, ls_status mine)
 
 /* ---- the checkpoint */
 
-static ls_status save_shards(const report *p, ls_group *g, const char *dir, const char *json, uint64_t *bytes)
+/* Called on the ranks that bring the checkpoint, with its trainer.json. That of rank 0 is stored. */
+static ls_status save(const report *p, const char *json)
 {
+    ls_run *r = p->run;
     const ls_run_contents *c = p->contents;
+    ls_group *g = p->alone ? NULL : r->group;
     ls_arena a;
     ls_arena_init(&a);
     const ls_checkpoint_contents all = { .config = c->config ? c->config : "{}\n",
                                          .trainer = json,
                                          .replace = p->name,
                                          .model = ls_run_list(&a, c),
-                                         .max_file = p->run->opts.max_file,
-                                         .per_rank = p->run->opts.per_rank };
-    ls_status s = ls_checkpoint_together(g, ls_arena_status(&a));
+                                         .max_file = r->opts.max_file,
+                                         .per_rank = r->opts.per_rank };
+    const ls_snapshot what = { .step = p->step,
+                               .epoch = p->epoch,
+                               .name = p->name,
+                               .metrics = &p->metrics,
+                               .keep = r->opts.keep,
+                               .keep_best = r->opts.keep_best > 1 ? r->opts.keep_best : 1,
+                               .best = !p->name && r->place.rank == 0 &&
+                                       ls_run_is_best(r, p->step, p->epoch, &p->metrics),
+                               .value = ls_run_value(r, &p->metrics),
+                               .beside = r->opts.async,
+                               .trainer = c->trainer,
+                               .group = g,
+                               .contents = &all };
+    ls_status s = json ? ls_arena_status(&a) : ls_sys_have(json);
+    s = ls_checkpoint_together(c->trainer ? c->trainer->group : g, s);
     if (s == LS_OK)
-        s = ls_checkpoint_save(dir, &all, g, bytes);
+        s = ls_snapshots_save(&r->snapshots, r->dir, &what);
     ls_arena_release(&a);
     return s;
 }
 
-/* Called on the ranks that bring the checkpoint. */
-static ls_status save(const report *p, const char *dir, const char *json, uint64_t *bytes)
-{
-    const ls_run_contents *c = p->contents;
-    if (c->trainer) {
-        const ls_checkpoint_contents all = { .config = c->config ? c->config : "{}\n",
-                                             .trainer = json,
-                                             .replace = p->name,
-                                             .max_file = p->run->opts.max_file,
-                                             .per_rank = p->run->opts.per_rank };
-        return ls_trainer_save_state(c->trainer, dir, &all, bytes);
-    }
-    return save_shards(p, p->alone ? NULL : p->run->group, dir, json, bytes);
-}
-
-/* Lists a checkpoint that has a name of its own, which is not removed like those of steps. Only on rank 0. */
-static ls_status list_named(const report *p, double seconds, uint64_t bytes)
-{
-    char path[32 + MOST_NAME];
-    snprintf(path, sizeof path, "checkpoints/%s", p->name);
-    ls_rundir_list_checkpoint(p->run->dir, path, p->step, p->epoch, ls_metric_list_copy(&p->metrics), false);
-    return ls_metrics_checkpoint(
-        p->run->dir, &(ls_checkpoint_row){ p->step, p->epoch, path, (int64_t)bytes, seconds, seconds });
-}
-
-/* *json becomes its trainer.json. That of rank 0 is stored. */
-static ls_status make_checkpoint(const report *p, char **json)
+static ls_status make_checkpoint(const report *p)
 {
     ls_run *r = p->run;
-    const bool first = r->place.rank == 0;
-    const double start = ls_now();
-    uint64_t bytes = 0;
     const ls_run_saved saved = { p->step, p->epoch, r->reports, p->metrics, (char *)p->contents->text };
-    *json = ls_run_saved_json(&saved, r->place.ranks);
-    char *dir = p->name ? ls_path_join(r->snapshots.dir, p->name) : ls_snapshots_path(&r->snapshots, p->step);
-    ls_status s = *json ? save(p, dir, *json, &bytes) : LS_E_MEMORY;
-    free(dir);
-    LS_TRY(s);
-    if (p->name)
-        return first ? list_named(p, ls_now() - start, bytes) : LS_OK;
-    const bool best = first && ls_run_is_best(r, p->step, p->epoch, &p->metrics);
-    const ls_committed done = { .step = p->step,
-                                .epoch = p->epoch,
-                                .bytes = bytes,
-                                .seconds = ls_now() - start,
-                                .keep = r->opts.keep,
-                                .keep_best = r->opts.keep_best > 1 ? r->opts.keep_best : 1,
-                                .best = best,
-                                .value = ls_run_value(r, &p->metrics) };
-    return first ? ls_snapshots_commit(&r->snapshots, r->dir, &done) : LS_OK;
+    char *json = ls_run_saved_json(&saved, r->place.ranks);
+    const ls_status s = save(p, json);
+    if (s == LS_OK && !p->name && r->place.rank == 0)
+        r->coming = json;
+    else
+        free(json);
+    return s;
 }
 
 static ls_status write_row(const report *p)
@@ -263,21 +242,18 @@ static ls_status write_row(const report *p)
     if (r->place.rank)
         return LS_OK;
     LS_TRY(ls_metrics_report(r->dir, &row));
-    return p->checkpoint ? ls_metrics_saving(r->dir) : LS_OK;
+    return p->checkpoint && !r->opts.async ? ls_metrics_saving(r->dir) : LS_OK;
 }
 
 static ls_status carry_out(const report *p)
 {
     ls_run *r = p->run;
-    char *json = NULL;
     LS_TRY(ls_ranks_agree(r->group, write_row(p)));
     if (!p->checkpoint)
         return LS_OK;
-    ls_status s = ls_ranks_agree(r->group, p->contents ? make_checkpoint(p, &json) : LS_OK);
-    if (s == LS_OK && !p->name)
-        s = ls_run_point(r, json);
-    free(json);
-    return s;
+    LS_TRY(ls_run_settle(r)); /* at most one at a time */
+    LS_TRY(ls_ranks_agree(r->group, p->contents ? make_checkpoint(p) : LS_OK));
+    return r->opts.async ? LS_OK : ls_run_point(r);
 }
 
 ls_status ls_report_with(ls_run *r, const ls_metric *metrics, int64_t n, const ls_run_contents *c,

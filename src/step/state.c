@@ -33,7 +33,9 @@ ls_status ls_trainer_save_state(ls_trainer *t, const char *dir, const ls_checkpo
 static ls_status stage(char **to, ls_arena *arena, ls_tensor_list *l)
 {
     ls_range *mine = ls_arena_dup(arena, l->mine, sizeof *mine * (size_t)l->n);
-    for (int64_t i = 0; mine && i < l->n; i++) {
+    ls_named_tensor *tensors = ls_arena_dup(arena, l->tensors, sizeof *tensors * (size_t)l->n);
+    for (int64_t i = 0; mine && tensors && i < l->n; i++) {
+        tensors[i].name = ls_arena_strdup(arena, tensors[i].name);
         const size_t bytes = ls_state_range_bytes(l, i);
         const ls_type type = LS_TYPE(l->tensors[i].tensor.type.dtype, mine[i].count);
         const ls_place from = ls_place_part(&mine[i].place, 0, &type);
@@ -42,13 +44,27 @@ static ls_status stage(char **to, ls_arena *arena, ls_tensor_list *l)
         mine[i].data = *to;
         *to += (bytes + 63) / 64 * 64;
     }
-    *l = (ls_tensor_list){ mine ? l->n : 0, l->tensors, mine, l->finite, l->numbers };
+    *l = (ls_tensor_list){ mine && tensors ? l->n : 0, tensors, mine, l->finite, l->numbers };
     return ls_arena_status(arena);
 }
 
-static ls_status stage_all(ls_trainer *t, ls_arena *arena, ls_checkpoint_contents *c)
+/* The guest's samples lie in its queue or, already copied, in the arena. */
+static ls_status stage_guest(ls_arena *arena, ls_tensor_list *l)
 {
-    char *to = t->staging;
+    ls_range *mine = ls_arena_dup(arena, l->mine, sizeof *mine * (size_t)l->n);
+    for (int64_t i = 0; mine && i < l->n; i++)
+        mine[i].data = mine[i].count ? ls_arena_dup(arena, mine[i].data, ls_state_range_bytes(l, i)) : NULL;
+    l->mine = mine;
+    return ls_arena_status(arena);
+}
+
+static ls_status stage_all(ls_trainer *t, ls_arena *arena, ls_checkpoint_contents *c, char *to)
+{
+    ls_status s = t->guest ? t->guest->save(t->guest->context, arena, &c->live) : LS_OK;
+    s = ls_arena_outcome(arena, s);
+    if (s == LS_OK && t->guest)
+        s = stage_guest(arena, &c->live);
+    LS_TRY(s);
     ls_background_wait(&t->prefault);
     LS_TRY(stage(&to, arena, &c->model));
     LS_TRY(stage(&to, arena, &c->optimizer));
@@ -56,14 +72,17 @@ static ls_status stage_all(ls_trainer *t, ls_arena *arena, ls_checkpoint_content
 }
 
 ls_status ls_trainer_stage_state(ls_saving **out, ls_state_lists *l, ls_trainer *t, const char *dir,
-                                 const ls_checkpoint_contents *texts)
+                                 const ls_checkpoint_contents *texts, char *room)
 {
     *out = NULL;
+    LS_TRAINER_USE(t);
+    if (t->guest)
+        LS_TRY(t->guest->check(t->guest->context));
     ls_status s = ls_trainer_lists(l, t);
     if (s != LS_OK)
         return ls_checkpoint_together(t->group, s);
     ls_checkpoint_contents c = ls_state_share(&t->compiled, l, texts);
-    s = stage_all(t, &l->arena, &c);
+    s = stage_all(t, &l->arena, &c, room);
     s = s == LS_OK ? ls_saving_begin(out, dir, &c, t->group) : ls_checkpoint_together(t->group, s);
     if (s != LS_OK)
         ls_state_lists_release(l);

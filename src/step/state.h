@@ -12,11 +12,11 @@ ls_status ls_trainer_lists(ls_state_lists *out, ls_trainer *t); /* local */
 ls_status ls_trainer_save_state(ls_trainer *t, const char *dir, const ls_checkpoint_contents *texts,
                                 uint64_t *bytes);
 
-/* Begins a save: copies this rank's part to the trainer's staging memory, and writes nothing yet. Training
- * may continue while another thread calls ls_saving_write and the following steps. Release `lists` when the
- * save has ended. Collective. */
+/* Begins a save: copies what this rank saves to `room` (ls_state_share_bytes), and writes nothing yet.
+ * Training may continue, and end, while another thread calls ls_saving_write and the following steps: nothing
+ * of the trainer is used then. Release `lists` when the save has ended. Collective. */
 ls_status ls_trainer_stage_state(ls_saving **out, ls_state_lists *lists, ls_trainer *t, const char *dir,
-                                 const ls_checkpoint_contents *texts);
+                                 const ls_checkpoint_contents *texts, char *room);
 
 /* Loads the state from a checkpoint of any ranks and layout. Each rank reads its ranges. The trainer needs no
  * initial values before. If one rank fails, the others return LS_E_PEER. `advice` is added to messages about

@@ -387,10 +387,12 @@ static void dealt_anew(void **state)
 
 /* ---- in a run of one's own */
 
-/* A report with the trainer saves the queue, too, also where each rank writes files of its own. */
+/* A report with the trainer saves the queue, too, also where each rank writes files of its own, and where it
+ * is written beside the program, which fills and trains on. */
 static ls_status report(ls_group *g, void *context)
 {
-    const bool per_rank = *(const bool *)context;
+    static const char *const NAMES[] = { "whole", "files", "beside" };
+    const int kind = *(const int *)context;
     uint64_t weights[2] = { 0 };
     const int rank = ls_group_rank(g);
     for (int part_of = 0; part_of < 2; part_of++) {
@@ -403,7 +405,8 @@ static ls_status report(ls_group *g, void *context)
         LS_TRY(simulation_trainer(&t, g));
         LS_TRY(ls_live_open(&q, t, .capacity = 32, .hold_out = 3));
         const ls_run_contents mine = { .trainer = t };
-        LS_TRY(ls_run_open(&r, ls_test_path("runs"), per_rank ? "files" : "whole", g, .per_rank = per_rank));
+        LS_TRY(ls_run_open(&r, ls_test_path("runs"), NAMES[kind], g, .per_rank = kind == 1,
+                           .async = kind == 2));
         if (part_of) {
             LS_TRY(ls_run_load(r, ls_latest_checkpoint(r)->path, &mine));
         } else {
@@ -429,8 +432,8 @@ static ls_status report(ls_group *g, void *context)
 static void checkpoints_of_a_run(void **state)
 {
     (void)state;
-    for (int k = 0; k < 2; k++)
-        ASSERT_OK(run_ranks(3, report, &(bool){ k > 0 }));
+    for (int k = 0; k < 3; k++)
+        ASSERT_OK(run_ranks(3, report, &k));
 }
 
 int main(void)

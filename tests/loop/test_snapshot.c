@@ -61,7 +61,7 @@ static ls_status loop(ls_group *g, job *j, ls_trainer *t, const ls_recipe *r, ls
     for (int64_t step = j->from + 1; step <= (j->losses ? j->from + 3 : STEPS); step++) {
         ls_step_result result;
         bool writing;
-        LS_TRY(ls_snapshots_before_step(s, &writing));
+        LS_TRY(ls_snapshots_before_step(s, d, &writing));
         t->request = writing ? LS_REQUEST_WAIT : 0;
         LS_TRY(ls_trainer_step(t, &images[0][0][0], &labels[0][0], 4 * ROWS, 1e-2 / (double)step, &result));
         if (ls_group_rank(g) == 0)
@@ -370,7 +370,7 @@ static void among_the_best(void **state)
             ls_metric_list_set(&row.eval, "loss", highest ? -CASES[i].value : CASES[i].value);
             r.checkpoint.best.mode = highest ? LS_MODE_MAX : LS_MODE_MIN;
             r.checkpoint.keep_best = CASES[i].keep_best;
-            ASSERT_OK(ls_snapshots_among_best(&s, NULL, NULL, &r, &row, &yes));
+            ASSERT_OK(ls_snapshot_among_best(&s, NULL, NULL, &r, &row, &yes));
             assert_int_equal(yes, CASES[i].yes);
             ls_metric_list_release(&row.eval);
         }

@@ -7,7 +7,8 @@
 #include "record/step_folder.h"
 #include "support/support.h"
 #include "loop/resume.h"
-#include "loop/snapshot.h"
+#include "loop/resume.h"
+#include "snapshots/snapshots.h"
 
 static const int64_t STEPS[] = { 0, 7, 468, 99999999, 100000000, 1000000000000000, INT64_MAX };
 

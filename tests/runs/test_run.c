@@ -374,10 +374,10 @@ static void what_cannot_be_is_refused(void **state)
 
 static ls_status one_more(ls_group *g, void *context)
 {
-    (void)context;
+    const bool *async = context;
     ls_run *run;
     block b;
-    LS_TRY(ls_run_open(&run, storage, "refuses", g, .keep = 1));
+    LS_TRY(ls_run_open(&run, storage, "refuses", g, .keep = 1, .async = *async));
     const ls_run_checkpoint *last = ls_latest_checkpoint(run);
     const ls_run_contents c = dealt_block(&b, g, last ? last->step + 1 : 1, NULL);
     return ls_run_finish(&run, ls_report(run, &((ls_metric){ "loss", 1 }), 1, &c), NULL);
@@ -408,16 +408,21 @@ static int64_t expect_whole(int64_t low, int64_t high)
 static void every_refusal_is_told_and_harms_nothing(void **state)
 {
     (void)state;
-    static const ls_failing HOW[] = { LS_FAIL_ONCE, LS_FAIL_ON };
+    static const struct {
+        ls_failing how;
+        bool async;
+        int64_t every;
+    } CASES[] = { { LS_FAIL_ONCE, false, 1 }, { LS_FAIL_ON, false, 3 }, { LS_FAIL_ONCE, true, 3 } };
     int told = 0;
-    for (int h = 0; h < 2; h++)
-        for (int64_t n = 0;; n += 1 + 2 * h) {
+    for (int h = 0; h < 3; h++)
+        for (int64_t n = 0;; n += CASES[h].every) {
+            bool async = CASES[h].async;
             /* goes on, and removes what the last one did not come to */
-            ASSERT_OK(run_ranks(2, one_more, NULL));
+            ASSERT_OK(run_ranks(2, one_more, &async));
             assert_int_equal(ls_test_count(ls_test_path("storage/refuses/checkpoints")), 2); /* and latest */
             const int64_t known = expect_whole(1, INT64_MAX);
-            ls_fault_arm(LS_POINTS_OF_FILES, n, HOW[h]);
-            const ls_status s = run_ranks(2, one_more, NULL);
+            ls_fault_arm(LS_POINTS_OF_FILES, n, CASES[h].how);
+            const ls_status s = run_ranks(2, one_more, &async);
             const bool reached = ls_fault_disarm() > n;
             const int64_t now = expect_whole(known, known + 1);
             if (s == LS_OK && now != known + 1)
