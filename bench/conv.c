@@ -1,6 +1,6 @@
 /* conv.c - how fast the convolutions of a ResNet are, beside what the machine can do in the same moment.
  *
- *   bench_conv [isa|best] [threads] [batch] [28|224] [own|onednn] [18|50]
+ *   bench_conv [isa|best] [threads] [batch] [28|224] [18|50]
  *
  * Each op is timed in turns with a burst of fused multiply-adds on as many threads; of each the best time
  * counts. GFLOP/s are nominal: they count products with padding, which the kernels leave out, and all of a 3
@@ -101,16 +101,16 @@ int main(int argc, char **argv)
     ls_isa isa = ls_isa_best();
     const char *word = argc > 1 ? argv[1] : "best";
     const int64_t batch = argc > 3 ? atoi(argv[3]) : 64, picture = argc > 4 ? atoi(argv[4]) : 28;
-    const int depth = argc > 6 ? atoi(argv[6]) : 18;
+    const int depth = argc > 5 ? atoi(argv[5]) : 18;
     ls_device d;
-    if (argc > 7 || (strcmp(word, "best") && !ls_isa_parse(word, &isa)) || batch < 1 || picture < 1 ||
+    if (argc > 6 || (strcmp(word, "best") && !ls_isa_parse(word, &isa)) || batch < 1 || picture < 1 ||
         (depth != 18 && depth != 50)) {
-        fprintf(stderr, "usage: bench_conv [level|best] [threads] [batch] [size] [own|onednn] [18|50]\n");
+        fprintf(stderr, "usage: bench_conv [level|best] [threads] [batch] [size] [18|50]\n");
         return 2;
     }
     const ls_device_opts opts = { .isa = ls_isa_name(isa),
                                   .threads = argc > 2 ? atoi(argv[2]) : 1,
-                                  .kernels = argc > 5 ? argv[5] : "own" };
+                                  .kernels = "own" };
     if (ls_device_open(&d, "cpu", &opts)) {
         fprintf(stderr, "%s\n", ls_error_message());
         return 1;

@@ -3,9 +3,8 @@
  *   bench_gemm [isa|best] [threads] [f32|bf16|f16] [part of a shape's name]
  *
  * Clocks drift and machines are shared, so each shape is timed in turns with a burst of fused multiply-adds
- * of the same vector width (generic: 128-bit multiplies and adds) on as many threads, and with the same op
- * through oneDNN; of each the best time counts. Columns: GFLOP/s, percent of the burst, oneDNN's GFLOP/s, own
- * / oneDNN. */
+ * of the same vector width (generic: 128-bit multiplies and adds) on as many threads; of both the best time
+ * counts. Columns: GFLOP/s, percent of the burst. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -113,7 +112,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: bench_gemm [level|best] [threads] [f32|bf16|f16] [part of a name]\n");
         return 2;
     }
-    ls_device own, library;
+    ls_device own;
     if (ls_device_open(&own, "cpu",
                        &(ls_device_opts){ .isa = ls_isa_name(isa),
                                           .threads = argc > 2 ? atoi(argv[2]) : 1,
@@ -121,11 +120,9 @@ int main(int argc, char **argv)
         fprintf(stderr, "%s\n", ls_error_message());
         return 1;
     }
-    const ls_device_opts other = { .isa = ls_isa_name(isa), .threads = own.threads, .kernels = "onednn" };
-    const bool compare = ls_device_open(&library, "cpu", &other) == LS_OK;
-    printf("%s, %d thread%s, %s\n%-16s %-10s %5s %5s %5s %9s %8s %7s %8s %6s\n", ls_isa_name(isa),
-           own.threads, own.threads > 1 ? "s" : "", ls_dtype_name(t), "shape", "op", "m", "n", "k", "us",
-           "GFLOP/s", "% FMA", "oneDNN", "ratio");
+    printf("%s, %d thread%s, %s\n%-16s %-10s %5s %5s %5s %9s %8s %7s\n", ls_isa_name(isa), own.threads,
+           own.threads > 1 ? "s" : "", ls_dtype_name(t), "shape", "op", "m", "n", "k", "us", "GFLOP/s",
+           "% FMA");
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         const shape *s = &shapes[i];
         if (!strstr(s->name, filter) && strcmp(s->op, filter))
@@ -133,27 +130,21 @@ int main(int argc, char **argv)
         const ls_linear_attrs act = { s->act };
         const ls_linear_dw_attrs dw = { 1 };
         const void *attrs = strcmp(s->op, "linear_dw") == 0 ? (const void *)&dw : &act;
-        call a = { 0 }, b = { 0 };
+        call a = { 0 };
         prepare(&a, s, &own, t, attrs);
-        if (compare)
-            prepare(&b, s, &library, t, attrs);
         const double flop = 2.0 * (double)s->m * (double)s->n * (double)s->k;
         /* slices short enough to fall between what else the machine does */
         const int times = flop > 2e7 ? 1 : (int)(2e7 / flop);
         const double end = ls_now() + 0.4;
-        double best = 1e9, best_library = 1e9, burst = 0;
+        double best = 1e9, burst = 0;
         for (int round = 0; round < 15 || ls_now() < end; round++) {
             const double rate = 1e-9 * ls_cpu_peak_rate(ls_isa_arch(isa), LS_F32, own.threads, 1),
-                         mine = seconds(&a, times), theirs = b.kernel ? seconds(&b, times) : 1e9;
+                         mine = seconds(&a, times);
             burst = rate > burst ? rate : burst;
             best = mine < best ? mine : best;
-            best_library = theirs < best_library ? theirs : best_library;
         }
-        printf("%-16s %-10s %5d %5d %5d %9.1f %8.1f %7.1f", s->name, s->op, (int)s->m, (int)s->n, (int)s->k,
+        printf("%-16s %-10s %5d %5d %5d %9.1f %8.1f %7.1f\n", s->name, s->op, (int)s->m, (int)s->n, (int)s->k,
                best * 1e6, flop / best / 1e9, flop / best / 1e7 / burst);
-        if (b.kernel)
-            printf(" %8.1f %6.2f", flop / best_library / 1e9, best_library / best);
-        printf("\n");
         bench_free_all();
     }
     return 0;

@@ -48,7 +48,7 @@ install(FILES ${archive} DESTINATION ${CMAKE_INSTALL_LIBDIR})
 
 # The prefix is known only when installing (cmake --install --prefix), so both files find themselves relative to where they lie.
 file(RELATIVE_PATH LS_PC_TO_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
-set(LS_PC_PRIVATE "-ljansson -lyaml -lxxhash -lz -lpng -lpcre2-8 -lutf8proc ${OpenMP_C_FLAGS} -lpthread -ldl -lm")
+set(LS_PC_PRIVATE "-ljansson -lyaml -lxxhash -lz -lpng -lpcre2-8 -lutf8proc -lpthread -ldl -lm")
 if(JPEG_FOUND)
   string(PREPEND LS_PC_PRIVATE "-ljpeg ")
 endif()

@@ -51,13 +51,5 @@ if(cpu_sources)
   add_library(ls_device_cpu ${LS_LAYER_KIND} ${cpu_sources})
   target_link_libraries(ls_device_cpu PUBLIC ls_base ${LS_KERNEL_LIBS})
   target_compile_definitions(ls_device_cpu PRIVATE ${LS_LEVEL_DEFINES})
-  if(LS_HAVE_ONEDNN)
-    target_include_directories(ls_device_cpu PRIVATE ${DNNL_INCLUDE}) # the library is opened when it is asked for
-    if(LS_SANITIZE MATCHES address) # but not there: LeakSanitizer dies of the OpenMP threads of a library that was opened later
-      find_library(DNNL_LIBRARY dnnl REQUIRED)
-      target_link_libraries(ls_device_cpu PUBLIC -Wl,--no-as-needed ${DNNL_LIBRARY} -Wl,--as-needed)
-    endif()
-    target_compile_definitions(ls_device_cpu PUBLIC LS_HAVE_ONEDNN)
-  endif()
   list(PREPEND LS_KERNEL_LIBS ls_device_cpu)
 endif()

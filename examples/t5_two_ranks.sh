@@ -5,8 +5,8 @@ set -eu
 program=$1 lockstep=$2 work=$(mktemp -d "${TMPDIR:-/tmp}/lockstep-example-XXXXXX")
 trap 'rm -rf "$work"' EXIT
 cd "$work"
-LOCKSTEP_CACHE=$work/cache OMP_WAIT_POLICY=passive
-export LOCKSTEP_CACHE OMP_WAIT_POLICY
+LOCKSTEP_CACHE=$work/cache
+export LOCKSTEP_CACHE
 { echo headline,title,text; for i in $(seq 40); do echo "Headline $i.,title,\"Text $i, and
 more of it.\""; done; } >pairs.csv
 # fails unless both ranks end well

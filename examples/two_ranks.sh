@@ -4,8 +4,8 @@ set -eu
 program=$1 lockstep=$2 work=$(mktemp -d "${TMPDIR:-/tmp}/lockstep-example-XXXXXX")
 trap 'rm -rf "$work"' EXIT
 cd "$work"
-LOCKSTEP_CACHE=$work/cache OMP_WAIT_POLICY=passive
-export LOCKSTEP_CACHE OMP_WAIT_POLICY
+LOCKSTEP_CACHE=$work/cache
+export LOCKSTEP_CACHE
 # fails unless both ranks end well
 together() {
     "$lockstep" launch --workers 2 -- sh -c 'exec "$@" >rank-$LOCKSTEP_RANK 2>&1' - "$program" "$@" || { cat rank-0 rank-1; exit 1; }

@@ -43,7 +43,6 @@ RUNS = {  # name: which run of PyTorch, and what differs from the base recipe
     "generic code": ("f32", {"threads": 2, "isa": "generic"}),
     "avx2": ("f32", {"threads": 2, "isa": "avx2"}),
     "avx512": ("f32", {"threads": 2, "isa": "avx512"}),
-    "oneDNN products": ("f32", {"threads": 2, "kernels": "onednn"}),
     "bf16": ("bf16", {"threads": 2, "precision.param": "bf16"}),
     "2 ranks, ddp": ("ddp", {"workers": 2, "parallel.data": "ddp"}),
     "2 ranks, fsdp, mapped": ("fsdp", {"workers": 2, "parallel.data": "fsdp", "parallel.gather": "map"}),

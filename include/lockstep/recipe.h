@@ -29,10 +29,10 @@ typedef enum ls_device_choice {
     LS_RUN_EMULATED
 } ls_device_choice;
 typedef enum ls_kernels_choice {
-    LS_KERNELS_OWN,
-    LS_KERNELS_ONEDNN,
-    LS_KERNELS_TF32,
-    LS_KERNELS_CUBLASLT
+    LS_KERNELS_OWN = 0,
+    LS_KERNELS_ONEDNN = 1, /* only in the recipes of older runs: it was removed, and own kernels compute */
+    LS_KERNELS_TF32 = 2,   /* programs are compiled with these numbers, so they stay */
+    LS_KERNELS_CUBLASLT = 3
 } ls_kernels_choice;
 typedef enum ls_feed_forward { LS_FEED_FORWARD_RELU, LS_FEED_FORWARD_GATED_GELU } ls_feed_forward;
 /* auto: if tied */

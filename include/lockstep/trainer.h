@@ -40,7 +40,7 @@ typedef struct ls_trainer_opts {
      * else the best here. Of device cuda: NULL, the GPU's; with `elsewhere` "sm_80", "sm_90", .. */
     const char *isa;
     int threads;           /* 0: the default of docs/environment.md */
-    const char *kernels;   /* "own" | "onednn" (device cpu) | "tf32", "cublaslt" (device cuda) */
+    const char *kernels;   /* "own" | "tf32", "cublaslt" (device cuda) */
     bool elsewhere;        /* plan only, for a machine that may have another ISA: no session is made */
     int64_t micro_batch;   /* samples per run of `micro` */
     int64_t micro_batches; /* M, runs per step over all ranks */

@@ -1,6 +1,7 @@
 /* cpu_limits.c - see cpu_limits.h. */
 #include "cpu_limits.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

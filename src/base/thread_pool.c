@@ -7,23 +7,18 @@
  *
  * Worker t begins with range t, the same part of the work in every loop, because its caches hold that data.
  * It takes pieces from the front of its range; a worker that has finished takes pieces from the back of
- * another's. So a slow core, or one that another program uses, delays a loop by one piece at most.
- *
- * If a library brings OpenMP (kernels: onednn), ls_parallel_use_openmp lets our loops run on its workers
- * instead, so that there is only one pool. */
+ * another's. So a slow core, or one that another program uses, delays a loop by one piece at most. */
 #include "thread_pool.h"
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include "check.h"
 #include "sys.h"
-#ifdef _OPENMP
-#include <omp.h>
-#endif
 
 /* How many pauses a thread spins before it sleeps. Workers spin longer, to bridge the serial ops between two
  * loops of a step (about 50 to 200 microseconds). */
@@ -55,8 +50,6 @@ static struct {
     void *context;
     range *ranges;
 } pool = { .inside = CLOSED };
-
-static bool use_openmp; /* set while no loop runs; afterwards every thread only reads it */
 
 static void relax(void)
 {
@@ -224,24 +217,6 @@ static void pool_run(int threads, int64_t n, ls_range_fn fn, void *context)
     atomic_store(&pool.busy, 0);
 }
 
-#ifdef _OPENMP
-static void run_openmp(int threads, int64_t n, ls_range_fn fn, void *context)
-{
-#pragma omp parallel num_threads(threads)
-    /* OpenMP may give fewer threads than requested (OMP_THREAD_LIMIT); the work is cut in the same way. */
-    for (int t = omp_get_thread_num(); t < threads; t += omp_get_num_threads())
-        fn(context, n * t / threads, n * (t + 1) / threads, t);
-}
-
-void ls_parallel_use_openmp(bool on) { use_openmp = on; }
-#else
-static void run_openmp(int threads, int64_t n, ls_range_fn fn, void *context)
-{
-    pool_run(threads, n, fn, context);
-}
-void ls_parallel_use_openmp(bool on) { use_openmp = on; }
-#endif
-
 void ls_parallel_for(int threads, int64_t n, ls_range_fn fn, void *context)
 {
     if (n <= 0)
@@ -250,8 +225,6 @@ void ls_parallel_for(int threads, int64_t n, ls_range_fn fn, void *context)
         threads = (int)n;
     if (threads <= 1)
         fn(context, 0, n, 0);
-    else if (use_openmp)
-        run_openmp(threads, n, fn, context);
     else
         pool_run(threads, n, fn, context);
 }

@@ -1,7 +1,5 @@
-/* thread_pool.h - the only thread pool of the process: our own workers, or OpenMP's if a library that needs
- * OpenMP takes part in the step. Two pools would compete for the cores. */
+/* thread_pool.h - the only thread pool of the process. Two pools would compete for the cores. */
 #pragma once
-#include <stdbool.h>
 #include <stdint.h>
 
 /* Runs the tasks [begin, end). A worker (0 .. threads-1) runs one call at a time, and any number of calls in
@@ -14,7 +12,4 @@ typedef void (*ls_range_fn)(void *context, int64_t begin, int64_t end, int worke
  * may call this at any time. If the workers are busy with another loop, or if there is no memory for them,
  * the loop runs on the caller. */
 void ls_parallel_for(int threads, int64_t n, ls_range_fn fn, void *context);
-/* From now on loops run on OpenMP's workers (only in builds with OpenMP; else nothing changes). Must not be
- * called while a loop runs. */
-void ls_parallel_use_openmp(bool on);
 int ls_cpu_count(void); /* cores that this process may use (its affinity mask) */

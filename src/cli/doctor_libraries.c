@@ -4,17 +4,11 @@
 #include <dlfcn.h>
 #include "doctor.h"
 
-/* first members of dnnl_version_t */
-typedef struct dnnl_like_version {
-    int major, minor, patch;
-} dnnl_like_version;
-
-typedef enum answer { TEXT, TEXT_OF_NULL, NUMBER_XXHASH, DNNL } answer;
+typedef enum answer { TEXT, TEXT_OF_NULL, NUMBER_XXHASH } answer;
 static const struct {
     const char *name, *file, *symbol;
     answer kind;
 } LIBRARIES[] = {
-    { "oneDNN", "libdnnl.so.2", "dnnl_version", DNNL },
     { "zlib", "libz.so.1", "zlibVersion", TEXT },
     { "libpng", "libpng16.so.16", "png_get_libpng_ver", TEXT_OF_NULL },
     { "libcurl", "libcurl.so.4", "curl_version", TEXT },
@@ -30,7 +24,6 @@ static void version_of(char out[160], void *symbol, answer kind)
         const char *(*text)(void);
         const char *(*text_of)(const void *);
         unsigned (*number)(void);
-        const dnnl_like_version *(*dnnl)(void);
     } f = { symbol };
     switch (kind) {
     case TEXT: snprintf(out, 160, "%s", f.text()); break;
@@ -38,11 +31,6 @@ static void version_of(char out[160], void *symbol, answer kind)
     case NUMBER_XXHASH: {
         unsigned n = f.number();
         snprintf(out, 160, "%u.%u.%u", n / 10000, n / 100 % 100, n % 100);
-        break;
-    }
-    case DNNL: {
-        const dnnl_like_version *v = f.dnnl();
-        snprintf(out, 160, "%d.%d.%d", v->major, v->minor, v->patch);
         break;
     }
     }

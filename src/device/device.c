@@ -4,15 +4,20 @@
 #include <string.h>
 #include "base/cpu_limits.h"
 #include "base/log.h"
-#include "base/thread_pool.h"
 #include "base/str.h"
 #include "comm/host_share.h"
 #include "device.h"
 #include "device/gpu/gpu.h"
 #include "device/link.h"
-#ifdef LS_HAVE_ONEDNN
-#include "device/cpu/onednn.h"
-#endif
+
+static ls_status check_kernels(const char *word)
+{
+    if (!word || !strcmp(word, "own") || !strcmp(word, "tf32") || !strcmp(word, "cublaslt"))
+        return LS_OK;
+    return ls_fail(LS_E_USAGE, "kernels: \"%s\" is not known%s; use own, or tf32 or cublaslt on device cuda",
+                   word,
+                   strcmp(word, "onednn") ? "" : ": oneDNN was removed, because own kernels are faster");
+}
 
 /* A plan of another machine needs no library here. */
 static ls_status choose_kernels(const ls_kernel **out, const ls_device_ops *ops, const ls_device_opts *o)
@@ -21,27 +26,11 @@ static ls_status choose_kernels(const ls_kernel **out, const ls_device_ops *ops,
     *out = NULL;
     if (!word || strcmp(word, "own") == 0)
         return LS_OK;
+    if (ops != &ls_device_cuda)
+        return ls_fail(LS_E_UNSUPPORTED, "kernels: %s needs device cuda, not %s", word, ops->name);
     const bool tf32 = strcmp(word, "tf32") == 0;
-    if (tf32 || strcmp(word, "cublaslt") == 0) {
-        if (ops != &ls_device_cuda)
-            return ls_fail(LS_E_UNSUPPORTED, "kernels: %s needs device cuda, not %s", word, ops->name);
-        *out = tf32 ? ls_gpu_products_tf32 : ls_kernels_cublaslt;
-        return tf32 || (o->elsewhere && o->isa) ? LS_OK : ls_cublaslt_open();
-    }
-    if (strcmp(word, "onednn") != 0)
-        return ls_fail(LS_E_USAGE, "kernels: \"%s\" is not known; use own, onednn, tf32 or cublaslt", word);
-    if (ops != &ls_device_cpu && ops != &ls_device_emulated)
-        return ls_fail(LS_E_UNSUPPORTED, "kernels: onednn needs device cpu, not %s", ops->name);
-#ifdef LS_HAVE_ONEDNN
-    LS_TRY(ls_onednn_open());
-    *out = ls_kernels_onednn;
-    ls_parallel_use_openmp(true); /* oneDNN uses OpenMP, so our loops do too: one pool for both */
-    return LS_OK;
-#else
-    return ls_fail(LS_E_UNSUPPORTED,
-                   "kernels: this build has no oneDNN: install its headers (Debian: libdnnl-dev) and build "
-                   "again, or use own");
-#endif
+    *out = tf32 ? ls_gpu_products_tf32 : ls_kernels_cublaslt;
+    return tf32 || (o->elsewhere && o->isa) ? LS_OK : ls_cublaslt_open();
 }
 
 /* The device that a name means: NULL is what LOCKSTEP_DEVICE says, else cuda where there is a GPU, else cpu.
@@ -74,6 +63,7 @@ static ls_status find_device(const ls_device_ops **out, const char *name, const 
 ls_status ls_device_open(ls_device *out, const char *name, const ls_device_opts *o)
 {
     const ls_device_ops *ops = NULL;
+    LS_TRY(check_kernels(o->kernels));
     LS_TRY(find_device(&ops, name, o));
     if (o->threads < 0)
         return ls_fail(LS_E_ARG, "ls_device_open: %d threads; use 0 for all cores", o->threads);

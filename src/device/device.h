@@ -62,7 +62,7 @@ typedef struct ls_kernel {
      * these inputs may have any strides, also 0. All other operands must be contiguous; the planner copies
      * those that are not. */
     uint32_t rows_in, rows_out, any_in;
-    const char *by; /* "onednn", "tf32", "cublaslt": which of ls_device_opts.kernels has it; NULL: own */
+    const char *by; /* "tf32", "cublaslt": which of ls_device_opts.kernels has it; NULL: own */
 } ls_kernel;
 #define LS_OPERAND(i) (1u << (i)) /* operand i, counted from 0, in a mask of inputs or of outputs */
 
@@ -115,9 +115,7 @@ static inline bool ls_device_measured(const ls_device *d) { return d->ops->peak 
 extern const ls_device_ops ls_device_ref, ls_device_cpu, ls_device_null;
 extern const ls_device_ops ls_device_cuda;     /* NVIDIA's GPUs (device/cuda) */
 extern const ls_device_ops ls_device_emulated; /* for tests (device/emulated) */
-/* products and convolutions by oneDNN; ends with a row whose op is NULL; only in builds with oneDNN */
-extern const ls_kernel ls_kernels_onednn[];
-/* products of device cuda by cuBLASLt (device/cuda/cublaslt.c); the same end */
+/* products of device cuda by cuBLASLt (device/cuda/cublaslt.c); ends with a row whose op is NULL */
 extern const ls_kernel ls_kernels_cublaslt[];
 /* Must be called first. LS_E_UNSUPPORTED, with where it was looked for, if the library cannot be loaded. */
 ls_status ls_cublaslt_open(void);
@@ -128,7 +126,7 @@ bool ls_cuda_takes_auto(const struct ls_device_opts *o);
 typedef struct ls_device_opts {
     const char *isa; /* the arch's name; NULL: the GPU's; of device cpu LOCKSTEP_ISA, else the best here */
     int threads;     /* 0: all cores that this process may use */
-    const char *kernels; /* "own"; of device cpu "onednn"; of device cuda "tf32" (f32 alone), "cublaslt" */
+    const char *kernels; /* "own"; of device cuda "tf32" (f32 alone), "cublaslt" */
     bool elsewhere;      /* for a plan of another machine: this machine need not have the arch */
 } ls_device_opts;
 #define LS_DEVICE_DEFAULTS .isa = NULL, .threads = 0, .kernels = "own", .elsewhere = false

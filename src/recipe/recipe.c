@@ -13,9 +13,7 @@
 static ls_status recipe_missing(const ls_recipe_state *state, const ls_key *k)
 {
     ls_str words = { 0 };
-    const char *word;
-    for (int i = 0; (word = ls_key_word(k, i)); i++)
-        ls_str_printf(&words, "%s%s", words.len ? ", " : "", word);
+    ls_key_words(&words, k);
     ls_status s = ls_fail(LS_E_USAGE, "%s: %s is missing; every recipe needs it (one of %s)", state->name,
                           k->key, ls_str_text(&words));
     ls_str_release(&words);

@@ -163,16 +163,10 @@ static ls_status check_train(const ls_recipe *r)
 static ls_status check_device(const ls_recipe *r)
 {
     bool ref = r->device == LS_RUN_REF;
-    if (ref && r->kernels == LS_KERNELS_ONEDNN)
-        return ls_fail(LS_E_USAGE, "%s: onednn is for device cpu; device ref has kernels of its own",
-                       ls_recipe_where_either(r, "kernels", "device"));
     if (ref && strcmp(r->isa, "auto"))
         return ls_fail(LS_E_USAGE, "%s: device ref has no instruction sets to choose from",
                        ls_recipe_where_either(r, "isa", "device"));
     const bool gpu = r->device == LS_RUN_CUDA, of_gpu = !strncmp(r->isa, "sm_", 3);
-    if (gpu && r->kernels == LS_KERNELS_ONEDNN)
-        return ls_fail(LS_E_USAGE, "%s: onednn is for device cpu; device cuda has own, tf32 and cublaslt",
-                       ls_recipe_where_either(r, "kernels", "device"));
     if (!gpu && r->device != LS_RUN_AUTO &&
         (r->kernels == LS_KERNELS_TF32 || r->kernels == LS_KERNELS_CUBLASLT))
         return ls_fail(LS_E_USAGE, "%s: %s is for device cuda",
@@ -187,13 +181,6 @@ static ls_status check_device(const ls_recipe *r)
     if (!gpu && r->device != LS_RUN_AUTO && of_gpu)
         return ls_fail(LS_E_USAGE, "%s: %s is an architecture of GPUs: it needs device: cuda",
                        ls_recipe_where_either(r, "isa", "device"), r->isa);
-#ifndef LS_HAVE_ONEDNN
-    if (r->kernels == LS_KERNELS_ONEDNN)
-        return ls_fail(LS_E_USAGE,
-                       "%s: this build has no oneDNN: install its headers (Debian: libdnnl-dev) and build "
-                       "again, or use own",
-                       at(r, "kernels"));
-#endif
     return LS_OK;
 }
 
@@ -236,6 +223,26 @@ static ls_status is_default(bool *yes, const ls_key *k, const ls_recipe *r)
 static bool is_recorded(const ls_key *k, const ls_recipe *r)
 {
     return r->state->record && strcmp(ls_recipe_origin(r, k->key), "--set");
+}
+
+/* The recipe of an older run may have a word that is refused today. It is compared and printed. */
+static ls_status check_accepted(const ls_recipe *r)
+{
+    for (int i = 0; i < ls_key_count(); i++) {
+        const ls_key *k = ls_key_at(i);
+        if (!k->now || !ls_key_applies(k, r) || (k->words && is_recorded(k, r)))
+            continue;
+        char room[256];
+        ls_str is = LS_STR_IN(room);
+        ls_key_print(k, r, &is);
+        ls_status s = ls_str_status(&is);
+        if (s == LS_OK && !ls_key_accepts(k, ls_str_text(&is)))
+            s = ls_fail(LS_E_USAGE, "%s: %s is refused: %s (accepted: %s)", at(r, k->key), ls_str_text(&is),
+                        k->why_refused, k->now);
+        ls_str_release(&is);
+        LS_TRY(s);
+    }
+    return LS_OK;
 }
 
 /* A key that was set is an error if the value of another key leaves it without effect. */
@@ -387,6 +394,7 @@ static ls_status check_checkpoint(ls_recipe *r)
 
 ls_status ls_recipe_check(ls_recipe *r)
 {
+    LS_TRY(check_accepted(r));
     LS_TRY(check_name(r));
     LS_TRY(take_size(r));
     LS_TRY(check_model(r));

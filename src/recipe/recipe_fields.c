@@ -62,11 +62,14 @@ static const ls_key FIRST[] = {
     { "kernels", LS_KEY_CHOICE, AT(kernels), "own",
       WORDS([LS_KERNELS_OWN] = "own", [LS_KERNELS_ONEDNN] = "onednn", [LS_KERNELS_TF32] = "tf32",
             [LS_KERNELS_CUBLASLT] = "cublaslt"),
-      .help =
-          "matrix products and convolutions: `own` (the same bits on any number of "
-          "threads); of device cpu `onednn`; of device cuda `tf32`: products of f32 on tensor cores, which "
-          "round their operands to a mantissa of 10 bits, and `cublaslt`: matrix products by NVIDIA's "
-          "library, in every type, without the promise of bits" },
+      .now = "own tf32 cublaslt",
+      .why_refused = "oneDNN was removed, because own kernels are as fast or faster and give the same bits "
+                     "on any number of threads. Write own; a run that began with onednn continues with "
+                     "--set kernels=own --allow-change",
+      .help = "matrix products and convolutions: `own` (the same bits on any number of "
+              "threads); of device cuda `tf32`: products of f32 on tensor cores, which "
+              "round their operands to a mantissa of 10 bits, and `cublaslt`: matrix products by NVIDIA's "
+              "library, in every type, without the promise of bits" },
     { "isa", LS_KEY_WORD, AT(isa), "auto",
       WORDS("auto", "generic", "avx2", "avx512", "avx512bf16", "amx", "sm_80", "sm_86", "sm_89", "sm_90",
             "sm_100", "sm_103", "sm_120"),
@@ -263,14 +266,14 @@ static const ls_key LAST[] = {
               "`pattern:GLOB`; the bits of the result do not change" },
 
     { "precision.param", LS_KEY_DTYPE, AT(precision.param), "f32", .now = FLOATS,
-      .later = "compute precision is one of these",
+      .why_refused = "compute precision is one of these",
       .help = "mixed precision: type of matrix products and activations: f32, bf16 or f16 (with dynamic loss "
               "scaling); f64: device ref" },
     { "precision.reduce", LS_KEY_DTYPE, AT(precision.reduce), "f32", .now = FLOATS,
-      .later = "sums are kept in one of these",
+      .why_refused = "sums are kept in one of these",
       .help = "type of gradient sums over ranks; the same bits on 1, 2 and 4 ranks in f32 and f64 only" },
     { "precision.output", LS_KEY_DTYPE, AT(precision.output), "f32", .now = FLOATS,
-      .later = "outputs have one of these",
+      .why_refused = "outputs have one of these",
       .help = "the model's outputs (logits) are rounded to this type before loss and predictions, as "
               "output_dtype of FSDP2's MixedPrecisionPolicy; a wider type rounds nothing. Losses and "
               "probabilities are computed in f32 in any case; f64 goes with precision.param f64" },

@@ -56,8 +56,8 @@ typedef struct ls_key {
      * that key; "KEY !VALUE": with any other than this one; "data.type @data.download": with the types that
      * have the key data.download. Ended by NULL. */
     const char *const *needs;
-    const char *now;   /* words that this version accepts; NULL: all that are in range */
-    const char *later; /* why the others are refused */
+    const char *now;         /* words that this version accepts; NULL: all that are in range */
+    const char *why_refused; /* the others */
     /* Two starts of one run may have different values. So it is for files whose content a run compares. */
     bool may_change;
     bool config; /* a checkpoint's config.json has it, unless `needs` say that it has no effect */
@@ -91,6 +91,8 @@ void ls_key_print(const ls_key *k, const ls_recipe *r,
 void ls_key_record(const ls_key *k, const ls_recipe *r, ls_str *out);
 /* recipe_value.c: word number i of a CHOICE or WORD; NULL: there are no more. */
 const char *ls_key_word(const ls_key *k, int i);
+bool ls_key_accepts(const ls_key *k, const char *word);
+void ls_key_words(ls_str *out, const ls_key *k); /* appends those that it accepts: "own, tf32" */
 /* The same as above for a key of any kind but MAPS */
 ls_status ls_value_read(const ls_key *k, ls_recipe *r, const ls_yaml *value, ls_arena *a, const char *where);
 void ls_value_print(const ls_key *k, const ls_recipe *r, ls_str *out);

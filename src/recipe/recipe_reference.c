@@ -32,13 +32,7 @@ static void type_text(const ls_key *k, ls_str *out)
         ls_str_add(out, NAMES[k->kind]);
         return;
     }
-    bool first = true;
-    const char *word;
-    for (int i = 0; (word = ls_key_word(k, i)); i++)
-        if (!k->now || ls_words_have(k->now, word)) {
-            ls_str_printf(out, "%s%s", first ? "" : ", ", word);
-            first = false;
-        }
+    ls_key_words(out, k);
 }
 
 static void range_text(const ls_key *k, ls_str *out)
@@ -90,8 +84,6 @@ static void meaning_text(const ls_key *k, ls_str *out)
     ls_str_add(out, k->help);
     needs_text(k, out);
     types_text(k, out);
-    if (k->now && k->kind != LS_KEY_DTYPE)
-        ls_str_printf(out, "; only %s: %s", k->now, k->later);
 }
 
 static void cell(ls_str *out, const char *text)

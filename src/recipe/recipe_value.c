@@ -15,6 +15,18 @@ enum { MOST_WORDS = 64 };
 
 const char *ls_key_word(const ls_key *k, int i) { return k->words ? k->words[i] : k->word(i); }
 
+bool ls_key_accepts(const ls_key *k, const char *word) { return !k->now || ls_words_have(k->now, word); }
+
+void ls_key_words(ls_str *out, const ls_key *k)
+{
+    const char *word, *between = "";
+    for (int i = 0; (word = ls_key_word(k, i)); i++)
+        if (ls_key_accepts(k, word)) {
+            ls_str_printf(out, "%s%s", between, word);
+            between = ", ";
+        }
+}
+
 /* Whole numbers, also as 1e6. A double is exact only up to 2^53, so plain digits are read as an integer. */
 static bool parse_int(const char *text, int64_t *out)
 {
@@ -90,9 +102,10 @@ static ls_status read_word(const ls_key *k, const ls_yaml *v, const char *where,
             return LS_OK;
         }
     ls_str all = { 0 };
-    for (int i = 0; i < n; i++)
-        ls_str_printf(&all, "%s%s", i ? ", " : "", words[i]);
+    ls_key_words(&all, k);
     const char *near = v->kind == LS_YAML_SCALAR ? ls_nearest_name(v->text, words, n) : NULL;
+    if (near && !ls_key_accepts(k, near))
+        near = NULL;
     ls_status s = near ? ls_fail(LS_E_USAGE, "%s: there is no '%s'; did you mean '%s'? (one of: %s)", where,
                                  shape_name(v), near, ls_str_text(&all))
                        : ls_fail(LS_E_USAGE, "%s: one of %s is needed here, not '%s'", where,
@@ -293,7 +306,7 @@ void ls_value_print_tree(ls_str *out, const char *json)
     ls_str_add(out, json);
 }
 
-static ls_status read_any(const ls_key *k, ls_recipe *r, const ls_yaml *v, ls_arena *a, const char *where)
+ls_status ls_value_read(const ls_key *k, ls_recipe *r, const ls_yaml *v, ls_arena *a, const char *where)
 {
     switch (k->kind) {
     case LS_KEY_WORDS:
@@ -341,21 +354,6 @@ static ls_status read_any(const ls_key *k, ls_recipe *r, const ls_yaml *v, ls_ar
     case LS_KEY_MAPS: break; /* recipe_map_list.c */
     }
     return ls_fail(LS_E_INTERNAL, "%s: a key of unknown kind", where);
-}
-
-ls_status ls_value_read(const ls_key *k, ls_recipe *r, const ls_yaml *value, ls_arena *a, const char *where)
-{
-    LS_TRY(read_any(k, r, value, a, where));
-    if (!k->now)
-        return LS_OK;
-    ls_str text = { 0 };
-    ls_value_print(k, r, &text);
-    ls_status s = ls_str_status(&text);
-    if (s == LS_OK && !ls_words_have(k->now, ls_str_text(&text)))
-        s = ls_fail(LS_E_USAGE, "%s: %s is refused: %s (accepted: %s)", where, ls_str_text(&text), k->later,
-                    k->now);
-    ls_str_release(&text);
-    return s;
 }
 
 static void print_bytes(ls_str *out, int64_t n)

@@ -12,8 +12,6 @@ static bool power_of_two(int64_t n) { return (n & (n - 1)) == 0; }
 static const char *reason(const ls_recipe *r, const ls_compiled *c)
 {
     const int64_t ranks = ls_mesh_data_ranks(&c->parallel.mesh);
-    if (r->kernels == LS_KERNELS_ONEDNN)
-        return "library kernels (oneDNN) follow the machine";
     if (r->kernels == LS_KERNELS_CUBLASLT)
         return "library kernels (cuBLASLt) choose by the shapes on a rank, and by their own version";
     if (c->accumulation == LS_SUM_RUNNING && c->micro_batches > 1)

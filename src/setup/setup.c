@@ -88,7 +88,7 @@ static const char *const DEVICES[] = { [LS_RUN_CPU] = "cpu",
                                        [LS_RUN_AUTO] = NULL };
 
 static const char *const KERNELS[] = { [LS_KERNELS_OWN] = "own",
-                                       [LS_KERNELS_ONEDNN] = "onednn",
+                                       [LS_KERNELS_ONEDNN] = "own",
                                        [LS_KERNELS_TF32] = "tf32",
                                        [LS_KERNELS_CUBLASLT] = "cublaslt" };
 

@@ -225,16 +225,16 @@ try 0 runs; has out "a    broken"
 try 2 recipe nothing.yaml --log json; has err '"level":"error"'
 try 2 recipe wrong.yaml -v; has err "passed on by"
 
-try 0 doctor --no-measure; has out "kernels"; has out "2 ranks  "; has out "launcher      none"; has out "shared memory"; has out "oneDNN"; has out "cuda          "; is_empty err
+try 0 doctor --no-measure; has out "kernels"; has out "2 ranks  "; has out "launcher      none"; has out "shared memory"; has out "zlib"; has out "cuda          "; is_empty err
 # its parts: as JSON, for scripts, and never "nothing is missing" where one cannot be used
-try 0 doctor --no-measure --json; has out '"Parts":{"openmp":{"built":'; has out '"notes":['; is_empty err
+try 0 doctor --no-measure --json; has out '"Parts":{"curl":{"built":'; has out '"notes":['; is_empty err
 export LOCKSTEP_MPI_MODULE=/nowhere
 try 0 doctor --no-measure; has out "Not usable here: "
 ! grep "Nothing is missing" out || { echo "doctor: nothing is missing, and mpi is not usable"; failures=$((failures + 1)); }
 try 1 doctor --no-measure --quiet --need mpi; is_empty out; has err 'error: --need mpi: mpi: '; has err ' (ranks on several hosts with Open MPI): '
 try 1 doctor --no-measure --json --need mpi; has out '"usable":false'
 unset LOCKSTEP_MPI_MODULE
-try 2 doctor --no-measure --need mpl; has err '--need: there is no part "mpl" (did you mean mpi?); parts are openmp, '
+try 2 doctor --no-measure --need mpl; has err '--need: there is no part "mpl" (did you mean mpi?); parts are curl, '
 try 2 doctor --no-measure --need mpi,; has err 'there is no part ""'
 if [ -c /dev/full ]; then
     "$lockstep" recipe vit-fashion-mnist >/dev/full 2>err; got=$?; what="recipe >/dev/full"

@@ -90,6 +90,16 @@ for name in $names; do
     { echo "written, with N for each number"; written "$name" | shape_of; } >>"shown/$name.txt"
 done
 
+# ---- a run with `kernels: onednn`, which was removed: it is evaluated as before, and continues when the user says with which kernels
+mkdir runs/onednn && cp -a "$golden/../onednn/." runs/onednn && chmod -R u+w runs/onednn || exit 1
+try 0 eval runs/onednn; has out "^loss 1.05928"
+more=(train runs/onednn/recipe.yaml --set train.epochs=2)
+try 2 "${more[@]}"; once err '^error: runs/onednn/recipe.yaml:12: kernels: onednn is refused: .* continues with --set kernels=own --allow-change \(accepted: own tf32 cublaslt\)$'
+try 2 "${more[@]}" --set kernels=own; once err '^error: runs/onednn/.*: kernels: own here, onednn there .* or continue with these changes: --allow-change$'
+try 0 "${more[@]}" --set kernels=own --allow-change; has err "continues after step 3 of "; has err 'warning: changed since .*: kernels: own here, onednn there'
+has runs/onednn/metrics.jsonl '"kind":"change","step":3,"what":"kernels: own here, onednn there '
+has runs/onednn/recipe.yaml "^kernels: own$"
+
 # ---- all of it as expected
 for file in shown/*; do
     if [ "$write" = --write ]; then

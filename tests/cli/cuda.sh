@@ -37,7 +37,6 @@ LOCKSTEP_SHIM=memory=1MiB try_train 2; has "a step needs" "may use 1.0 MiB: devi
 LOCKSTEP_SHIM=memory=1GiB,taken=1023MiB try_train 1; has "are needed, and" "are free on GPU 0" "nvidia-smi lists what else uses it"
 
 # combinations
-try 2 plan mlp-mnist --set device=cuda --set kernels=onednn; has "onednn is for device cpu; device cuda has own, tf32 and cublaslt"
 try 2 plan mlp-mnist --set device=cpu --set kernels=tf32; has "tf32 is for device cuda"
 try 2 plan mlp-mnist --set device=cpu --set kernels=cublaslt; has "cublaslt is for device cuda"
 try 2 plan mlp-mnist --set device=cuda --set isa=avx2; has "avx2 is an instruction set of CPUs"

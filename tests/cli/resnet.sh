@@ -18,14 +18,6 @@ refused 2 "parallel.synchronize: once .*say auto or each" train $recipe $sync --
 refused 2 "sync_batch_norm: this key is for model.type resnet18" train mlp-mnist --set parallel.sync_batch_norm=true
 try 0 plan $recipe $sync --workers 2; has out "not promised to be those of other layouts: parallel.sync_batch_norm"
 
-# ---- the library's convolutions: the same training but for rounding, and no promise of bits
-if "$lockstep" plan $recipe --set kernels=onednn >out 2>err; then
-    what="plan --set kernels=onednn"; has out "library kernels \(oneDNN\) follow the machine"
-    try 0 train $recipe --set run.name=library --set train.steps=1 --set kernels=onednn
-else
-    has err "this build has no oneDNN"
-fi
-
 # ---- another model, other pictures, no checkpoint
 refused 2 "--set model.in_channels: .*has images of 1 x 8 x 8 .*takes 3 x 8 x 8.*in_channels 1" train $recipe --set run.name=colour --set model.in_channels=3
 refused 2 "rank [01]: .*has images of 1 x 8 x 8" train $recipe --set run.name=colour --set model.in_channels=3 --workers 2

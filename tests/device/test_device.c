@@ -63,6 +63,24 @@ static void test_names(void **state)
     assert_false(ls_isa_parse("avx", &isa));
 }
 
+static void test_words_of_kernels(void **state)
+{
+    (void)state;
+    static const char *const NAMES[] = { NULL, "cpu", "cuda" };
+    ls_device d;
+    for (int i = 0; i < 3; i++) {
+        assert_int_equal(ls_device_open(&d, NAMES[i], &(ls_device_opts){ .kernels = "mkl" }), LS_E_USAGE);
+        assert_string_equal(ls_error_message(),
+                            "kernels: \"mkl\" is not known; use own, or tf32 or cublaslt on device cuda");
+        assert_int_equal(ls_device_open(&d, NAMES[i], &(ls_device_opts){ .kernels = "onednn" }), LS_E_USAGE);
+        assert_string_equal(ls_error_message(),
+                            "kernels: \"onednn\" is not known: oneDNN was removed, because own kernels are "
+                            "faster; use own, or tf32 or cublaslt on device cuda");
+    }
+    assert_int_equal(ls_device_open(&d, "cpu", &(ls_device_opts){ .kernels = "tf32" }), LS_E_UNSUPPORTED);
+    assert_string_equal(ls_error_message(), "kernels: tf32 needs device cuda, not cpu");
+}
+
 static void test_levels_can_be_forced(void **state)
 {
     (void)state;
@@ -171,6 +189,7 @@ int main(void)
         cmocka_unit_test(test_without_leave_there_is_no_amx),
         cmocka_unit_test(test_defaults),
         cmocka_unit_test(test_names),
+        cmocka_unit_test(test_words_of_kernels),
         cmocka_unit_test(test_levels_can_be_forced),
         cmocka_unit_test(test_workspace_is_the_same_from_anywhere),
         cmocka_unit_test(test_null_finds_but_does_nothing),

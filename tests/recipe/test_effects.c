@@ -18,7 +18,7 @@ typedef struct useless {
     "model={type: unet, inputs: {x: [1, 32, 32]}, outputs: {y: [32, 32, 3]}}", \
         "loss={type: cross_entropy, of: y}"
 static const useless USELESS[] = {
-    { "kernels", { "device=ref", "kernels=onednn" }, "device ref has kernels of its own" },
+    { "kernels", { "device=ref", "kernels=tf32" }, "tf32 is for device cuda" },
     { "isa", { "device=ref", "isa=avx2" }, "device ref has no instruction sets" },
     { "data.path", { "data={type: shapes, path: a}" }, "no effect with data.type shapes" },
     { "data.mirror", { "data={path: a, mirror: b}" }, "no effect with data.path a" },
@@ -442,10 +442,44 @@ static void defaults_and_records(void **state)
                  "--set data.mirror: has no effect");
 }
 
+/* A word that older versions accepted: refused where somebody writes it, with what to write instead, and kept
+ * in the recipes of older runs, which are compared. */
+static void a_removed_word_is_only_in_records(void **state)
+{
+    (void)state;
+    static const char *const text = "model: {type: vit}\ndata: {type: mnist}\nkernels: onednn\n";
+    const char *sets[] = { "kernels=own", "kernels=onednn", "kernels=onedn", "kernels=owm" };
+    ls_recipe *r = NULL, *now;
+    ASSERT_FAILS(ls_recipe_load_text(&r, text, strlen(text), "t", 0, NULL), LS_E_USAGE,
+                 "t:3: kernels: onednn is refused: oneDNN was removed, because own kernels are as fast or "
+                 "faster and give the same bits on any number of threads. Write own; a run that began with "
+                 "onednn continues with --set kernels=own --allow-change (accepted: own tf32 cublaslt)");
+    ASSERT_OK(ls_recipe_load_text(&now, text, strlen(text), "t", 1, sets));
+    ASSERT_FAILS(ls_recipe_load_record(&r, text, strlen(text), "t", 1, sets + 1), LS_E_USAGE,
+                 "--set kernels: onednn is refused");
+    ASSERT_FAILS(ls_recipe_load_text(&r, text, strlen(text), "t", 1, sets + 2), LS_E_USAGE,
+                 "--set kernels: one of own, tf32, cublaslt is needed here, not 'onedn'");
+    ASSERT_FAILS(ls_recipe_load_text(&r, text, strlen(text), "t", 1, sets + 3), LS_E_USAGE,
+                 "--set kernels: there is no 'owm'; did you mean 'own'? (one of: own, tf32, cublaslt)");
+    ASSERT_OK(ls_recipe_load_record(&r, text, strlen(text), "t", 0, NULL));
+    assert_int_equal(r->kernels, LS_KERNELS_ONEDNN); /* programs are compiled with the numbers */
+    assert_true(LS_KERNELS_OWN == 0 && LS_KERNELS_ONEDNN == 1 && LS_KERNELS_TF32 == 2 &&
+                LS_KERNELS_CUBLASLT == 3);
+    char *difference = ls_recipe_difference(now, r);
+    assert_string_equal(difference, "kernels: own here, onednn there");
+    free(difference);
+    ls_setup s;
+    ASSERT_OK(ls_setup_inference(&s, r, 1, 0, 0)); /* it predicts, with the kernels that there are */
+    assert_string_equal(s.trainer.kernels, "own");
+    ls_recipe_destroy(&now);
+    ls_recipe_destroy(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(no_key_is_ignored),
                                         cmocka_unit_test(useless_values_are_refused),
-                                        cmocka_unit_test(defaults_and_records) };
+                                        cmocka_unit_test(defaults_and_records),
+                                        cmocka_unit_test(a_removed_word_is_only_in_records) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

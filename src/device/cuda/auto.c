@@ -58,7 +58,7 @@ bool ls_cuda_takes_auto(const ls_device_opts *o)
     if (isa && *isa)
         return !strncmp(isa, "sm_", 3);
     if (o->kernels && strcmp(o->kernels, "own"))
-        return strcmp(o->kernels, "onednn") != 0;
+        return true;
     pthread_mutex_lock(&lock);
     if (!known) {
         known = auto_look(text, &level) ? 2 : 1;
