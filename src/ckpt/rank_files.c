@@ -21,7 +21,8 @@ void ls_rank_file_name(char name[64], const char *base, int rank)
 
 /* ---- writing */
 
-bool ls_rank_file_has(const ls_tensor_list *list, int64_t i, int rank)
+/* Whether the rank's file has this tensor: it has elements of it, or it is rank 0 and there are none. */
+static bool rank_has_tensor(const ls_tensor_list *list, int64_t i, int rank)
 {
     return list->mine[i].count > 0 || (rank == 0 && ls_type_count(&list->tensors[i].tensor.type) == 0);
 }
@@ -45,7 +46,7 @@ static void put_parts(ls_json *j, const ls_tensor_list *list, int rank, int rank
         const ls_type *type = &list->tensors[i].tensor.type;
         const ls_range *r = &list->mine[i];
         const ls_box box = r->box ? *r->box : ls_box_of(type);
-        if (!ls_rank_file_has(list, i, rank))
+        if (!rank_has_tensor(list, i, rank))
             continue;
         ls_json_object(j, list->tensors[i].name);
         ls_json_int(j, "number", i);
@@ -70,7 +71,7 @@ static ls_status make_file(ls_layout_file *f, const char *base, const ls_tensor_
     f->end = list->n;
     for (int64_t i = 0; i < list->n; i++) {
         const ls_type type = LS_TYPE(list->tensors[i].tensor.type.dtype, list->mine[i].count);
-        if (!ls_rank_file_has(list, i, rank))
+        if (!rank_has_tensor(list, i, rank))
             continue;
         flat[n++] = (ls_named_tensor){ list->tensors[i].name, ls_tensor_of(NULL, &type) };
         f->size += ls_type_bytes(&type);

@@ -25,8 +25,6 @@ void ls_rank_file_name(char name[64], const char *base, int rank);
 /* The file of this rank; its tensors are all those of the list. LS_E_ARG: a name cannot be written. */
 ls_status ls_rank_layout_make(ls_layout *out, const char *base, const ls_tensor_list *list, int rank,
                               int ranks);
-/* Whether the rank's file has this tensor: it has elements of it, or it is rank 0 and there are none. */
-bool ls_rank_file_has(const ls_tensor_list *list, int64_t i, int rank);
 
 /* Reads the files of all ranks and joins them to whole tensors, in order of their numbers. Everything but the
  * mappings is allocated in `arena`. `path` is the first rank's file, mapped already as (*maps)[0]; *maps and

@@ -24,7 +24,7 @@ int64_t ls_units_frozen(const ls_units *u)
     return n;
 }
 
-ls_sharding ls_sharding_of(const ls_parallel *p)
+static ls_sharding sharding_of(const ls_parallel *p)
 {
     ls_sharding s = { .shard = "", .replicate = "", .shards = 1, .replicas = 1, .each = true };
     if (!p)
@@ -299,7 +299,7 @@ static void fill_units(layout *l, const policy *by, const ls_node **params)
 ls_status ls_units_lay_out(ls_units *u, const ls_graph *g, const ls_parallel *p, const ls_trained *what,
                            const ls_precision *precision)
 {
-    *u = (ls_units){ .sharding = ls_sharding_of(p) };
+    *u = (ls_units){ .sharding = sharding_of(p) };
     ls_arena_init(&u->arena);
     for (int i = 0; i < g->n_nodes; i++)
         u->n_slots += g->nodes[i]->op == &ls_op_param;

@@ -40,7 +40,6 @@ typedef struct ls_sharding {
      * micro-batch. */
     bool map, offload, each;
 } ls_sharding;
-ls_sharding ls_sharding_of(const ls_parallel *p);
 
 /* Sharding propagation, for tensor parallelism. The words of `tensor` name layers whose parameters are split
  * over the axis of role tensor: by outputs (colwise) or by inputs (rowwise). The placements of all other

@@ -10,7 +10,8 @@
 #include "base/check.h"
 #include "internal.h"
 
-void ls_step_label(ls_str *out, const ls_plan *p, int step)
+/* "linear_dx  encoder.layers.encoder_layer_3.mlp" */
+static void step_label(ls_str *out, const ls_plan *p, int step)
 {
     const ls_step *s = &p->steps[step];
     const ls_node *n = p->graph->nodes[s->node];
@@ -130,7 +131,9 @@ static int by_size(const void *pa, const void *pb)
     return a->first != b->first ? a->first - b->first : (a > b) - (a < b);
 }
 
-int ls_plan_alive(const ls_plan *p, int step, const ls_alloc **out)
+/* Allocations of this rank that are live at a step, the largest first. `out` has room for p->n_allocs.
+ * Returns how many. */
+static int plan_alive(const ls_plan *p, int step, const ls_alloc **out)
 {
     int n = 0;
     for (int i = 0; i < p->n_allocs; i++) {
@@ -157,7 +160,7 @@ int ls_plans_alive(ls_arena *arena, int n_plans, ls_plan *const *plans, int runn
     const ls_alloc **alive = LS_ARENA_ARRAY(arena, const ls_alloc *, most + 1);
     for (int i = 0; alive && i < n_plans; i++) {
         const ls_plan *plan = plans[(running + i) % n_plans];
-        const int k = ls_plan_alive(plan, i ? -1 : step, alive);
+        const int k = plan_alive(plan, i ? -1 : step, alive);
         for (int a = 0; a < k; a++) {
             bool there = false;
             for (int h = 0; h < n && i && !there; h++)
@@ -231,7 +234,7 @@ void ls_plan_text(ls_str *out, ls_plan *p, int top)
     if (!p->n_steps)
         return;
     ls_str_printf(out, "  most is alive at step %d of %d: ", p->peak_step, p->n_steps);
-    ls_step_label(out, p, p->peak_step);
+    step_label(out, p, p->peak_step);
     ls_str_add(out, "\n");
     for (int k = 0; k < LS_CAT_COUNT; k++)
         if (p->peak_by_category[k])
@@ -241,7 +244,7 @@ void ls_plan_text(ls_str *out, ls_plan *p, int top)
     ls_arena_init(&scratch);
     const ls_alloc **alive = LS_ARENA_ARRAY(&scratch, const ls_alloc *, p->n_allocs);
     ls_str_add(out, alive ? "" : NULL);
-    const int n = alive ? ls_plan_alive(p, p->peak_step, alive) : 0;
+    const int n = alive ? plan_alive(p, p->peak_step, alive) : 0;
     if (top > 0 && n)
         ls_str_add(out, "  the largest of it\n");
     for (int i = 0; i < n && i < top; i++) {
@@ -282,7 +285,7 @@ void ls_plan_json(ls_json *j, const char *key, ls_plan *p, int top)
     ls_json_object(j, "peak");
     ls_json_int(j, "step", p->peak_step);
     if (p->n_steps)
-        ls_step_label(&text, p, p->peak_step);
+        step_label(&text, p, p->peak_step);
     ls_json_text(j, "at", ls_str_text(&text));
     ls_json_object(j, "by_category");
     for (int k = 0; k < LS_CAT_COUNT; k++)
@@ -292,7 +295,7 @@ void ls_plan_json(ls_json *j, const char *key, ls_plan *p, int top)
     ls_arena_init(&scratch);
     const ls_alloc **alive = LS_ARENA_ARRAY(&scratch, const ls_alloc *, p->n_allocs);
     ls_str_add(&j->out, alive ? "" : NULL);
-    const int n = alive ? ls_plan_alive(p, p->peak_step, alive) : 0;
+    const int n = alive ? plan_alive(p, p->peak_step, alive) : 0;
     ls_json_array(j, "largest");
     for (int i = 0; i < n && i < top; i++) {
         ls_str_clear(&text);

@@ -54,11 +54,9 @@ typedef struct ls_transfers {
  * host memory. */
 void ls_plans_transfers(ls_transfers *out, int n, ls_plan *const *plans, const int64_t *runs);
 
-/* Allocations of this rank that are live at a step, the largest first. `out` has room for p->n_allocs.
- * Returns how many. */
-int ls_plan_alive(const ls_plan *p, int step, const ls_alloc **out);
-/* The same for several programs: the values of the running one, and the values that the others keep between
- * steps. *out is in memory of the arena, which has the status LS_E_MEMORY if there was none. */
+/* Allocations of this rank that are live at a step, the largest first: the values of the running program, and
+ * those that the others keep between steps. Returns how many. *out is in memory of the arena, which has the
+ * status LS_E_MEMORY if there was none. */
 typedef struct ls_alive {
     const ls_alloc *alloc;
     const ls_plan *plan;
@@ -70,9 +68,6 @@ void ls_alloc_text(ls_str *out, const ls_plan *p, const ls_alloc *a);
 
 /* Adds the member "placement" to an open object: {"tp": "Shard(1)"}; nothing if the value has none. */
 void ls_placed_json(ls_json *j, const ls_placed *p);
-
-/* "linear_dx  encoder.layers.encoder_layer_3.mlp" */
-void ls_step_label(ls_str *out, const ls_plan *p, int step);
 
 /* A summary of a program: steps, FLOPs, bytes and time; memory by category at the peak; the step of the
  * peak; the largest allocations live then. */

@@ -31,7 +31,7 @@ struct ls_remote {
     size_t n_done;
 };
 
-char *ls_storage_folder(const char *storage)
+static char *storage_folder(const char *storage)
 {
     if (!strncmp(storage, "file://", 7))
         return ls_sys_strdup(storage + 7);
@@ -46,7 +46,7 @@ char *ls_storage_folder(const char *storage)
 
 char *ls_storage_run(const char *storage, const char *name)
 {
-    char *folder = ls_storage_folder(storage), *run = folder ? ls_path_join(folder, name) : NULL;
+    char *folder = storage_folder(storage), *run = folder ? ls_path_join(folder, name) : NULL;
     free(folder);
     return run;
 }

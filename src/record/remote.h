@@ -11,10 +11,8 @@
 
 typedef struct ls_remote ls_remote;
 
-/* The folder on this machine for a value of run.storage: the path itself, that of file://PATH, or a folder of
- * the cache for s3://. malloc'ed; NULL: no memory. */
-char *ls_storage_folder(const char *storage);
-/* The same with the run's name behind it. */
+/* The run directory on this machine for a value of run.storage: in the path itself, in that of file://PATH,
+ * or in a folder of the cache for s3://. malloc'ed; NULL: no memory. */
 char *ls_storage_run(const char *storage, const char *name);
 
 /* *out is NULL when the storage is a path. Errors as ls_s3_open. Local. */

@@ -28,8 +28,6 @@ static ls_status read_json(json_t **root, char **text, const char *dir, const ch
     return s;
 }
 
-bool ls_folder_is(const char *dir) { return ls_file_in(dir, "config.json"); }
-
 ls_status ls_folder_look(char **out, const char *name)
 {
     *out = NULL;
@@ -56,7 +54,7 @@ static ls_status find_at(char **out, const char *name)
     const bool run = ls_run_is(name);
     char *dir = ls_path_join(name, run ? "checkpoints/latest" : "");
     LS_TRY(ls_sys_have(dir));
-    if (ls_folder_is(dir)) {
+    if (ls_file_in(dir, "config.json")) {
         *out = dir;
         return LS_OK;
     }
@@ -158,7 +156,7 @@ ls_status ls_folder_ends(int32_t *ends, int max, int *n, const char *dir)
     return LS_OK;
 }
 
-ls_status ls_folder_add_names(ls_weights *w, const char *dir)
+static ls_status add_second_names(ls_weights *w, const char *dir)
 {
     char *text;
     json_t *config;
@@ -177,5 +175,5 @@ ls_status ls_folder_add_names(ls_weights *w, const char *dir)
 ls_status ls_folder_add_names_for(ls_weights *w, const char *dir, const char *to)
 {
     const char *end = strrchr(to, '.');
-    return end && !strcmp(end, ".safetensors") ? LS_OK : ls_folder_add_names(w, dir);
+    return end && !strcmp(end, ".safetensors") ? LS_OK : add_second_names(w, dir);
 }

@@ -4,7 +4,6 @@
 #include "lockstep/recipe.h"
 #include "lockstep/weights.h"
 
-bool ls_folder_is(const char *dir); /* it has a config.json */
 /* Weights that are not at the path `name`: where else they are, in the places of model.init (base/find.h):
  * LOCKSTEP_DATA, the cache, and for OWNER/NAME the hub's cache. *out is malloc'ed; NULL: `name` is there, or
  * is nowhere. LS_E_MEMORY. */
@@ -18,9 +17,7 @@ ls_status ls_folder_recipe(ls_recipe **out, const char *dir, int n_sets, const c
 /* Reads the tokens that end a text: eos_token_id of generation_config.json, else of config.json. *n is their
  * number, at most `max`; 0 if neither file has the key. LS_E_FORMAT for a number that no token has. */
 ls_status ls_folder_ends(int32_t *ends, int max, int *n, const char *dir);
-/* Adds the other names of tied tensors, which a state dict of PyTorch has as well. Does nothing for a model
- * without tied tensors, or without a config.json. */
-ls_status ls_folder_add_names(ls_weights *w, const char *dir);
-/* The same where the file `to` is PyTorch's, a .pt or a DCP directory: these have every name of a tied
- * tensor, those of transformers one. */
+/* Where the file `to` is PyTorch's, a .pt or a DCP directory, adds the other names of tied tensors: these
+ * files have every name of such a tensor, those of transformers one. Does nothing for a model without tied
+ * tensors, or without a config.json. */
 ls_status ls_folder_add_names_for(ls_weights *w, const char *dir, const char *to);

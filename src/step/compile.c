@@ -34,8 +34,6 @@ ls_value ls_output_named(const ls_graph *g, const char *name)
     return LS_NONE;
 }
 
-static void drop_outputs(ls_graph *g) { g->n_outputs = 0; }
-
 /* Rows that a model computes in 16 bits are rounded already: a sum of them is not a number to trust. Their
  * types are known after ls_pass_units. */
 static ls_status check_rows(const ls_graph *g, const ls_objective *o)
@@ -162,7 +160,7 @@ static ls_status forward(ls_graph **out, ls_compiled *c, ls_build_fn build, cons
     ls_value logits = ls_output_named(g, "logits");
     if (training && o->padding)
         LS_TRY_TO(s, ls_objective_check_padding(g, o->micro_batch), fail);
-    drop_outputs(g);
+    g->n_outputs = 0;
     ls_objective_release(&c->objective); /* evaluation has the same */
     LS_TRY_TO(s, ls_objective_lower(&c->objective, g, o->micro_batch, training), fail);
     if (training)

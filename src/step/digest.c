@@ -7,6 +7,7 @@
 
 #include "base/check.h"
 #include "base/hash.h"
+#include "base/str.h"
 #include "base/sys.h"
 #include "comm/agree.h"
 
@@ -30,7 +31,9 @@ static void add_step(ls_str *out, const ls_plan *p, const ls_step *step)
     ls_str_printf(out, "  (%s)\n", n->scope->path);
 }
 
-void ls_program_text(ls_str *out, int n, ls_plan *const *plans)
+/* Appends the programs as text, a line for each step. It has what must be the same on every rank (ops, types,
+ * collectives, their order), and nothing that may differ (which slice a rank has). */
+static void program_text(ls_str *out, int n, ls_plan *const *plans)
 {
     for (int i = 0; i < n; i++) {
         const ls_plan *p = plans[i];
@@ -64,7 +67,7 @@ ls_status ls_programs_agree(ls_group *g, int n, ls_plan *const *plans)
 {
     const int ranks = ls_group_size(g), rank = ls_group_rank(g);
     ls_str text = { 0 };
-    ls_program_text(&text, n, plans);
+    program_text(&text, n, plans);
     uint64_t mine[2] = { ls_hash64(ls_str_text(&text), text.len), text.len };
     uint64_t *all = ls_sys_malloc(sizeof mine * (size_t)ranks);
     ls_status s = ls_ranks_agree(g, all ? ls_str_status(&text) : ls_sys_have(all));

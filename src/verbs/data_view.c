@@ -197,6 +197,17 @@ static void add(ls_str *out, size_t begin, const char *text)
     ls_str_printf(out, "%s%s", out->len > begin ? ", " : "", text);
 }
 
+/* The label of sample k in a field of classes: its name, or its number. */
+static void view_label(const ls_data_view *v, int field, int64_t k, ls_str *out)
+{
+    const ls_field *f = &v->set->fields[field];
+    const int64_t label = (int64_t)ls_data_view_at(v, field, v->drawn[field], k);
+    if (f->names && label >= 0 && label < f->below)
+        ls_str_add(out, f->names[label]);
+    else
+        ls_str_printf(out, "%lld", (long long)label);
+}
+
 static void mixing(const ls_data_view *v, const ls_viewed *at, int64_t k, ls_str *out, size_t begin)
 {
     const int64_t *dims = v->set->fields[v->images].type.dims;
@@ -208,7 +219,7 @@ static void mixing(const ls_data_view *v, const ls_viewed *at, int64_t k, ls_str
     else
         snprintf(text, sizeof text, "mixup %.3f with ", (double)m.own);
     add(out, begin, text);
-    ls_data_view_label(v, field_number(v->set, "labels.mixed"), k, out);
+    view_label(v, field_number(v->set, "labels.mixed"), k, out);
 }
 
 void ls_data_view_steps(const ls_data_view *v, int64_t k, ls_str *out)
@@ -235,21 +246,11 @@ void ls_data_view_steps(const ls_data_view *v, int64_t k, ls_str *out)
 void ls_data_view_target(const ls_data_view *v, int64_t k, ls_str *out)
 {
     if (v->labels >= 0)
-        ls_data_view_label(v, v->labels, k, out);
+        view_label(v, v->labels, k, out);
     for (int f = 0; v->labels < 0 && v->images >= 0 && f < v->set->n_fields; f++)
         if (!v->set->fields[f].type.ndim)
             ls_str_printf(out, "%s%s %.5g", out->len ? ", " : "", v->set->fields[f].name,
                           ls_data_view_at(v, f, v->drawn[f], k));
-}
-
-void ls_data_view_label(const ls_data_view *v, int field, int64_t k, ls_str *out)
-{
-    const ls_field *f = &v->set->fields[field];
-    const int64_t label = (int64_t)ls_data_view_at(v, field, v->drawn[field], k);
-    if (f->names && label >= 0 && label < f->below)
-        ls_str_add(out, f->names[label]);
-    else
-        ls_str_printf(out, "%lld", (long long)label);
 }
 
 ls_status ls_data_view_text(const ls_data_view *v, int field, int64_t k, ls_str *out)

@@ -49,8 +49,6 @@ ls_status ls_cuda_gpu_of_process(const ls_cuda_gpu **out);
 ls_status ls_cuda_free_memory(size_t *out, const ls_cuda_gpu *gpu);
 /* Makes the GPU's context the calling thread's. LS_E_ARG in a forked process. */
 ls_status ls_cuda_enter(const cu_driver **out);
-/* "CUDA_ERROR_OUT_OF_MEMORY: out of memory" */
-const char *ls_cuda_error(char text[256], cu_result r);
 /* LOCKSTEP_CUDA_WAIT=1: the host waits for each task. */
 bool ls_cuda_one_by_one(void);
 /* LS_OK, or LS_E_DEVICE with what was called and the driver's words. A fault of a kernel that ran earlier, of

@@ -22,7 +22,8 @@ static struct {
     pid_t process; /* that has the context */
 } own;
 
-const char *ls_cuda_error(char text[256], cu_result r)
+/* "CUDA_ERROR_OUT_OF_MEMORY: out of memory" */
+static const char *driver_text(char text[256], cu_result r)
 {
     const char *name = NULL, *said = NULL;
     own.cu.error_name(r, &name);
@@ -57,7 +58,7 @@ ls_status ls_cuda_check(cu_result r, const char *what)
     if ((heard_of_earlier_work = is_of_earlier_work(r)))
         what = "device cuda: work on the GPU failed (LOCKSTEP_CUDA_WAIT=1 waits for each task and names the "
                "op)";
-    return ls_fail(LS_E_DEVICE, "%s: %s", what, ls_cuda_error(text, r));
+    return ls_fail(LS_E_DEVICE, "%s: %s", what, driver_text(text, r));
 }
 
 static ls_status no_gpu(cu_result r)
@@ -73,7 +74,7 @@ static ls_status no_gpu(cu_result r)
     return ls_fail(LS_E_UNSUPPORTED,
                    "device cuda: the driver finds no GPU that it can use (%s); "
                    "`nvidia-smi` says more",
-                   ls_cuda_error(text, r));
+                   driver_text(text, r));
 }
 
 static ls_status open_driver(void)
