@@ -180,8 +180,10 @@ static ls_status check_recipe(const ls_rundir *d, const ls_recipe *r, bool allow
     if (!difference)
         s = LS_E_MEMORY;
     else if (*difference && !allow_change)
-        s = ls_fail(LS_E_USAGE, "%s holds a run of another recipe: %s; set run.name for a new run", d->path,
-                    difference);
+        s = ls_fail(LS_E_USAGE,
+                    "%s holds a run of another recipe: %s; set run.name for a new run, or continue with "
+                    "these changes: --allow-change",
+                    d->path, difference);
     free(difference);
     ls_recipe_destroy(&there);
     return s;

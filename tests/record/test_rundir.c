@@ -121,7 +121,8 @@ static void another_recipe_is_refused(void **state)
     ASSERT_OK(ls_rundir_open_ranks(&d, r, NULL, false));
     ASSERT_OK(ls_rundir_close(&d, LS_RUN_STOPPED, NULL));
     ASSERT_FAILS(ls_rundir_open_ranks(&d, batch, NULL, false), LS_E_USAGE, "other/one",
-                 "train.global_batch: 64 here, 128 there", "run.name");
+                 "train.global_batch: 64 here, 128 there",
+                 "; set run.name for a new run, or continue with these changes: --allow-change");
     assert_int_equal(ls_rundir_micro_batch(micro), 32);
     assert_int_equal(ls_rundir_micro_batch(batch), 0);
     ASSERT_FAILS(ls_rundir_open_ranks(&d, micro, NULL, false), LS_E_USAGE,
