@@ -118,11 +118,7 @@ static void json_row(ls_json *j, const ls_run_info *i)
             snprintf(key, sizeof key, "eval_%s", i->eval.at[k].name);
             ls_json_f64(j, key, i->eval.at[k].value);
         }
-    if (i->reported.n) {
-        ls_json_object(j, "metrics");
-        ls_metric_list_write(j, "", &i->reported);
-        ls_json_close_object(j);
-    }
+    ls_metric_list_object(j, "metrics", &i->reported);
     ls_json_bool(j, "builtin_data", i->builtin_data);
     ls_json_int(j, "restarts", i->restarts);
     ls_json_f64(j, "seconds_ago", i->seconds_ago);
