@@ -92,6 +92,15 @@ void ls_metric_list_write(ls_json *j, const char *prefix, const ls_metric_list *
     }
 }
 
+void ls_metric_list_object(ls_json *j, const char *key, const ls_metric_list *l)
+{
+    if (!l->n)
+        return;
+    ls_json_object(j, key);
+    ls_metric_list_write(j, "", l);
+    ls_json_close_object(j);
+}
+
 ls_metric_list ls_metric_list_read(const json_t *object, const char *prefix)
 {
     ls_metric_list l = { .n = 0 };

@@ -7,11 +7,8 @@
 
 bool ls_report_is_common(const char *name)
 {
-    static const char *const NAMES[] = { "loss", "eval_loss", "lr", "seconds" };
-    for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++)
-        if (!strcmp(name, NAMES[i]))
-            return true;
-    return false;
+    return !strcmp(name, "loss") || !strcmp(name, "eval_loss") || !strcmp(name, "lr") ||
+           !strcmp(name, "seconds");
 }
 
 static void heading(ls_str *out, const char *text)

@@ -91,16 +91,7 @@ static void add_metric(ls_str *out, const char *name, double value)
 {
     char text[32];
     const char *format = !strcmp(name, "loss") || !strcmp(name, "eval_loss") ? "%.4f" : "%.4g";
-    ls_str_add(out, "<td>");
-    ls_html_add(out, isnan(value) ? "–" : ls_metric_text(text, name, format, value));
-    ls_str_add(out, "</td>");
-}
-
-static void add_cell(ls_str *out, const char *text)
-{
-    ls_str_add(out, "<td>");
-    ls_html_add(out, text);
-    ls_str_add(out, "</td>");
+    ls_html_cell(out, isnan(value) ? "–" : ls_metric_text(text, name, format, value));
 }
 
 /* Those of evaluations. */
@@ -109,7 +100,7 @@ static columns columns_of_epochs(ls_run_page *p)
     columns out = columns_make(p);
     for (int i = 0; i < p->curves.n && out.at; i++) {
         const ls_curve *c = &p->curves.at[i];
-        if (ls_curve_is_eval(c->name) && (!ls_report_is_common(c->name) || !strcmp(c->name, "eval_loss")))
+        if (ls_curve_is_eval(c->name))
             out.at[out.n++] = c;
     }
     return out;
@@ -129,12 +120,13 @@ void ls_report_epochs(ls_run_page *p)
         const ls_epoch_row *e = &p->history.epochs[i].row;
         char text[32];
         ls_str_printf(out, "<tr><td>%lld</td>", (long long)e->epoch);
-        add_cell(out, ls_html_count(text, e->step));
+        ls_html_cell(out, ls_html_count(text, e->step));
         add_metric(out, "loss", e->train_loss);
         for (int k = 0; k < c.n; k++)
             add_metric(out, c.at[k]->name, ls_metric_list_find(&e->eval, c.at[k]->name + strlen("eval_")));
-        add_cell(out, ls_format_duration(text, isnan(e->seconds) ? 0 : e->seconds));
-        add_cell(out, e->seconds > 0 ? ls_html_count(text, (int64_t)((double)e->samples / e->seconds)) : "–");
+        ls_html_cell(out, ls_format_duration(text, isnan(e->seconds) ? 0 : e->seconds));
+        ls_html_cell(out,
+                     e->seconds > 0 ? ls_html_count(text, (int64_t)((double)e->samples / e->seconds)) : "–");
         ls_str_add(out, "</tr>\n");
     }
     ls_str_add(out, "</tbody></table></div>\n");
@@ -182,12 +174,12 @@ static void add_checkpoint(ls_str *out, const ls_past_checkpoint *c, const char 
     const bool best = points_at(run_dir, "best", c->step), latest = points_at(run_dir, "latest", c->step);
     char text[32];
     ls_str_add(out, "<tr>");
-    add_cell(out, ls_html_count(text, c->step));
-    add_cell(out, ls_html_count(text, c->epoch));
+    ls_html_cell(out, ls_html_count(text, c->step));
+    ls_html_cell(out, ls_html_count(text, c->epoch));
     for (int k = 0; k < metrics->n; k++)
         add_metric(out, metrics->at[k]->name, ls_curve_at(metrics->at[k], c->step));
-    add_cell(out, ls_format_bytes(text, (uint64_t)c->bytes));
-    add_cell(out, best && latest ? "best, latest" : best ? "best" : latest ? "latest" : "");
+    ls_html_cell(out, ls_format_bytes(text, (uint64_t)c->bytes));
+    ls_html_cell(out, best && latest ? "best, latest" : best ? "best" : latest ? "latest" : "");
     ls_str_add(out, "</tr>\n");
 }
 

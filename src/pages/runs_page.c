@@ -173,23 +173,10 @@ static void add_heading(ls_str *out, const char *name)
     ls_str_add(out, "</button></th>");
 }
 
-/* Which metrics the runs have beside `loss`. */
-static void find_metrics(ls_metric_list *out, const ls_run_list *l)
-{
-    *out = (ls_metric_list){ .n = 0 };
-    for (int r = 0; r < l->n; r++) {
-        const ls_metric_list metrics = l->at[r].info.named;
-        for (int k = 0; !l->at[r].broken && k < metrics.n; k++)
-            if (strcmp(metrics.at[k].name, "loss"))
-                ls_metric_list_set(out, metrics.at[k].name, NAN);
-    }
-}
-
 static void add_row(ls_str *out, const ls_run_entry *e, int number, const ls_metric_list *metrics,
                     const char *way, bool ticked)
 {
     const ls_run_info *i = &e->info;
-    const ls_metric_list values = i->named;
     const char *state = e->broken ? "broken" : ls_run_state_name(i->state);
     char ago[48], duration[32], count[32];
     ls_str_printf(out, "<tr data-run=\"%d\"><td><label><input type=\"checkbox\"%s/> ", number,
@@ -214,7 +201,7 @@ static void add_row(ls_str *out, const ls_run_entry *e, int number, const ls_met
     add_cell(out, (double)i->metrics.epoch, ls_html_count(count, i->metrics.epoch));
     add_metric(out, "loss", i->metrics.loss);
     for (int k = 0; k < metrics->n; k++)
-        add_metric(out, metrics->at[k].name, ls_metric_list_find(&values, metrics->at[k].name));
+        add_metric(out, metrics->at[k].name, ls_metric_list_find(&i->named, metrics->at[k].name));
     add_cell(out, i->restarts, ls_html_count(count, i->restarts));
     snprintf(ago, sizeof ago, i->seconds_ago < 1 ? "just now" : "%s ago",
              ls_format_duration(duration, i->seconds_ago));
@@ -236,8 +223,7 @@ static int later(const ls_run_list *l, int r)
 static void add_table(ls_str *out, const ls_run_list *l, const char *way)
 {
     static const char *const FIRST[] = { "run", "report", "state", "step", "epoch", "loss" };
-    ls_metric_list metrics;
-    find_metrics(&metrics, l);
+    ls_metric_list metrics = ls_run_list_metrics(l);
     ls_str_add(out, "<div class=\"scroll\"><table id=\"table\" class=\"sortable\"><thead><tr>");
     for (size_t i = 0; i < sizeof FIRST / sizeof FIRST[0]; i++)
         add_heading(out, FIRST[i]);

@@ -62,35 +62,44 @@ static void add_number(ls_curves *all, int *next, const char *name, int64_t step
     *next = (int)(c - all->at) + 1;
 }
 
-static void add_evaluation(ls_curves *all, const ls_eval_row *r)
+/* Numbers that a row has by name, with `prefix` before each name. */
+static void add_list(ls_curves *all, const char *prefix, int64_t step, const ls_metric_list *numbers)
 {
     char name[LS_METRIC_NAME + 8];
     int next = 0;
-    for (int k = 0; k < r->eval.n; k++) {
-        snprintf(name, sizeof name, "eval_%s", r->eval.at[k].name);
-        add_number(all, &next, name, r->step, r->eval.at[k].value);
+    for (int k = 0; k < numbers->n; k++) {
+        snprintf(name, sizeof name, "%s%s", prefix, numbers->at[k].name);
+        add_number(all, &next, name, step, numbers->at[k].value);
     }
+}
+
+static bool was_known(const ls_curve *c)
+{
+    bool known = false;
+    for (int i = 0; i < c->n && !known; i++)
+        known = !isnan(c->y[i]);
+    return known;
 }
 
 ls_status ls_curves_make(ls_curves *out, const ls_history *h)
 {
-    int next;
     *out = (ls_curves){ .n = 0 };
     for (int i = 0; i < h->n_steps; i++) {
         const ls_step_row *r = &h->steps[i].row;
-        next = 0;
+        int next = 0;
         add_number(out, &next, "loss", r->step, (double)r->loss);
         add_number(out, &next, "lr", r->step, r->lr);
         add_number(out, &next, "seconds", r->step, r->seconds);
     }
     for (int i = 0; i < h->n_evals; i++)
-        add_evaluation(out, &h->evals[i].row);
-    for (int i = 0; i < h->n_reports; i++) {
-        const ls_past_report *r = &h->reports[i];
-        next = 0;
-        for (int k = 0; k < r->metrics.n; k++)
-            add_number(out, &next, r->metrics.at[k].name, r->step, r->metrics.at[k].value);
-    }
+        add_list(out, "eval_", h->evals[i].row.step, &h->evals[i].row.eval);
+    for (int i = 0; i < h->n_reports; i++)
+        add_list(out, "", h->reports[i].step, &h->reports[i].metrics);
+    const int n = out->n;
+    out->n = 0;
+    for (int i = 0; i < n; i++)
+        if (was_known(&out->at[i]))
+            out->at[out->n++] = out->at[i];
     return ls_arena_status(&out->memory);
 }
 

@@ -13,7 +13,8 @@ typedef struct ls_curve {
     int room;
 } ls_curve;
 
-/* In the order in which the rows name them: those of steps, of evaluations, of reports. */
+/* In the order in which the rows name them: those of steps, of evaluations, of reports; without those that
+ * were never a number. */
 typedef struct ls_curves {
     int n, cap;
     ls_curve *at;

@@ -112,19 +112,19 @@ void ls_rundir_add_checkpoint(ls_rundir *d, const char *path, int64_t step, bool
 
 void ls_rundir_set_reported(ls_rundir *d, int64_t step, int64_t epoch, const ls_metric_list *metrics)
 {
-    ls_metric_list_release(&d->own->reported);
-    ls_metric_list_release(&d->eval);
-    d->own->reported = ls_metric_list_copy(metrics);
+    ls_metric_list copy = ls_metric_list_copy(metrics);
     ls_run_metrics *m = &d->metrics;
     m->step = m->eval_step = step;
     m->epoch = epoch;
     m->loss = ls_metric_list_find(metrics, "loss");
     m->lr = ls_metric_list_find(metrics, "lr");
+    ls_metric_list_release(&d->eval);
     if (!isnan(ls_metric_list_find(metrics, "eval_loss"))) {
         ls_metric_list_add(&d->eval, "loss", ls_metric_list_find(metrics, "eval_loss"));
         ls_metric_list_add(&d->eval, "accuracy", ls_metric_list_find(metrics, "eval_accuracy"));
     }
-    d->own->no_memory = d->own->no_memory || d->own->reported.no_memory || d->eval.no_memory;
+    d->own->no_memory = d->own->no_memory || copy.no_memory || d->eval.no_memory;
+    ls_metric_list_move(&d->own->reported, &copy);
 }
 
 /* Checkpoints that were removed later are not listed. */
@@ -169,11 +169,7 @@ static void write_metrics(ls_json *j, const ls_rundir *d)
     ls_json_f64(j, "lr", m->lr);
     if (m->nonfinite_steps)
         ls_json_int(j, "nonfinite_steps", m->nonfinite_steps);
-    if (d->own->reported.n > 0) {
-        ls_json_object(j, "metrics");
-        ls_metric_list_write(j, "", &d->own->reported);
-        ls_json_close_object(j);
-    }
+    ls_metric_list_object(j, "metrics", &d->own->reported);
     if (d->eval.n) {
         ls_json_object(j, "eval");
         ls_json_int(j, "step", m->eval_step);

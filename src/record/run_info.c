@@ -20,13 +20,11 @@ static int64_t integer(const json_t *object, const char *key)
     return json_integer_value(json_object_get(object, key));
 }
 
+/* What a program reported has these names already; then `loss` and the evaluation say the same again. */
 static void name_metrics(ls_run_info *i)
 {
     char name[LS_METRIC_NAME + 8];
-    if (i->reported.n) {
-        i->named = ls_metric_list_copy(&i->reported);
-        return;
-    }
+    i->named = ls_metric_list_copy(&i->reported);
     ls_metric_list_set(&i->named, "loss", i->metrics.loss);
     for (int k = 0; k < i->eval.n; k++) {
         snprintf(name, sizeof name, "eval_%s", i->eval.at[k].name);

@@ -12,6 +12,18 @@
 #include "base/oserror.h"
 #include "base/sys.h"
 
+ls_metric_list ls_run_list_metrics(const ls_run_list *l)
+{
+    ls_metric_list out = { .n = 0 };
+    for (int r = 0; r < l->n; r++)
+        for (int k = 0; !l->at[r].broken && k < l->at[r].info.named.n; k++) {
+            const ls_metric *m = &l->at[r].info.named.at[k];
+            if (!isnan(m->value) && strcmp(m->name, "loss"))
+                ls_metric_list_set(&out, m->name, NAN);
+        }
+    return out;
+}
+
 /* A damaged run is in the list with its error. */
 static ls_status run_list_add(ls_run_list *l, const char *storage, const char *name)
 {

@@ -15,3 +15,5 @@ typedef struct ls_run_list {
 /* LS_E_USAGE: there is no such folder, and it is not "runs". Release it also after an error. */
 ls_status ls_run_list_read(ls_run_list *out, const char *storage);
 void ls_run_list_release(ls_run_list *l);
+/* The names of the metrics that some run has a number for, but `loss`, which all may have. To be released. */
+ls_metric_list ls_run_list_metrics(const ls_run_list *l);

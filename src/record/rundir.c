@@ -341,8 +341,9 @@ static ls_status recall(ls_rundir *d)
                *hardware = json_string_value(json_object_get(result, "hardware"));
     snprintf(d->device, sizeof d->device, "%s", device ? device : "");
     snprintf(d->hardware, sizeof d->hardware, "%s", hardware ? hardware : "");
-    d->own->reported = ls_metric_list_read(json_object_get(result, "metrics"), "");
-    d->own->no_memory = d->own->no_memory || d->own->reported.no_memory;
+    ls_metric_list reported = ls_metric_list_read(json_object_get(result, "metrics"), "");
+    d->own->no_memory = d->own->no_memory || reported.no_memory;
+    ls_metric_list_move(&d->own->reported, &reported);
     const char *no_best = json_string_value(json_object_get(result, "no_best"));
     snprintf(d->no_best, sizeof d->no_best, "%s", no_best ? no_best : "");
 done:

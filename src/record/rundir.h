@@ -118,8 +118,8 @@ typedef struct ls_run_info {
     ls_run_metrics metrics;
     ls_metric_list eval;     /* the last evaluation */
     ls_metric_list reported; /* the last report of a user's program */
-    /* Its metrics by their names in the files of the run: those that its program reported, or `loss` and
-     * those of the last evaluation as eval_NAME. */
+    /* Its metrics by their names in the files of the run: those that its program reported, `loss`, and those
+     * of the last evaluation as eval_NAME. */
     ls_metric_list named;
     char best_metric[LS_METRIC_NAME]; /* of metrics.best_value; "": none */
     int64_t attempt;

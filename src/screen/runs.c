@@ -14,18 +14,6 @@
 
 typedef char cell[48];
 
-/* The metrics that have a column: those of all runs but loss and eval_loss, which have their own. */
-static void find_columns(ls_metric_list *out, const ls_run_list *l)
-{
-    *out = (ls_metric_list){ .n = 0 };
-    for (int r = 0; r < l->n; r++) {
-        const ls_metric_list *metrics = &l->at[r].info.named;
-        for (int k = 0; !l->at[r].broken && k < metrics->n; k++)
-            if (strcmp(metrics->at[k].name, "loss") && strcmp(metrics->at[k].name, "eval_loss"))
-                ls_metric_list_set(out, metrics->at[k].name, NAN);
-    }
-}
-
 enum { FIXED = 9 }; /* columns */
 
 static void add_row(ls_table *t, const ls_metric_list *columns, const ls_run_info *i, cell *text,
@@ -63,10 +51,8 @@ static void add_broken(ls_table *t, const ls_run_entry *e, const char **cells)
 /* Evaluations have the name of their metric alone, unless there is another one of that name. */
 static const char *title_of(char out[LS_METRIC_TITLE], const ls_metric_list *metrics, const char *name)
 {
-    ls_metric_title(out, name, "");
-    for (int k = 0; k < metrics->n; k++)
-        if (strcmp(metrics->at[k].name, name) && !strcmp(metrics->at[k].name, out))
-            return ls_metric_title(out, name, "eval ");
+    if (ls_metric_list_has(metrics, ls_metric_title(out, name, "")) && strcmp(out, name))
+        ls_metric_title(out, name, "eval ");
     return out;
 }
 
@@ -106,10 +92,11 @@ end:
     return s;
 }
 
+/* eval_loss has a column of its own. */
 static ls_status print_table(FILE *out, const ls_run_list *l, int width)
 {
-    ls_metric_list metrics;
-    find_columns(&metrics, l);
+    ls_metric_list metrics = ls_run_list_metrics(l);
+    ls_metric_list_remove(&metrics, "eval_loss");
     ls_status s = ls_metric_list_status(&metrics);
     if (s == LS_OK)
         s = print_columns(out, l, &metrics, width);
@@ -131,11 +118,7 @@ static void json_row(ls_json *j, const ls_run_info *i)
             snprintf(key, sizeof key, "eval_%s", i->eval.at[k].name);
             ls_json_f64(j, key, i->eval.at[k].value);
         }
-    if (i->reported.n) {
-        ls_json_object(j, "metrics");
-        ls_metric_list_write(j, "", &i->reported);
-        ls_json_close_object(j);
-    }
+    ls_metric_list_object(j, "metrics", &i->reported);
     ls_json_bool(j, "builtin_data", i->builtin_data);
     ls_json_int(j, "restarts", i->restarts);
     ls_json_f64(j, "seconds_ago", i->seconds_ago);

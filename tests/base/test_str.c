@@ -296,6 +296,12 @@ static void numbers(void **state)
     char b[32];
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++)
         assert_string_equal(ls_format_f32(b, CASES[i].x), CASES[i].text);
+    assert_string_equal(ls_format_number(b, "%.4g", -6e-7), "-6e-7"); /* as the other two */
+    assert_string_equal(ls_format_number(b, "%.3g", 1.25e+10), "1.25e10");
+    assert_string_equal(ls_format_number(b, "%.2e", 2e-100), "2.00e-100");
+    assert_string_equal(ls_format_number(b, "%.0e", 1), "1e0");
+    assert_string_equal(ls_format_number(b, "%.2f%%", 12.5), "12.50%");
+    assert_string_equal(ls_format_number(b, "%g", -INFINITY), "-inf");
     assert_string_equal(ls_format_f64(b, 0.1), "0.1");
     assert_string_equal(ls_format_f64(b, 1.0 / 3), "0.3333333333333333");
     assert_string_equal(ls_format_f64(b, 1e15), "1000000000000000");

@@ -281,6 +281,7 @@ static void all_numbers_have_a_curve(void **state)
     (void)state;
     static const char ROWS[] = STEP(0, 1, 4) STEP(0, 2, null)
         EVAL(0, 2, 9) "{\"kind\":\"report\",\"report\":0,\"step\":5,\"epoch\":0,\"loss\":1,\"energy\":null,"
+                      "\"never\":null,"
                       "\"seconds\":1,\"attempt\":0}\n"
                       "{\"kind\":\"report\",\"report\":1,\"step\":6,\"epoch\":0,\"energy\":3,\"eval_loss\":2,"
                       "\"seconds\":1,\"attempt\":0}\n";
