@@ -72,6 +72,35 @@ static void add_evaluation(ls_curves *all, const ls_eval_row *r)
     }
 }
 
+/* The floats of a step are. */
+static bool is_curve(const ls_row_column *c)
+{
+    return c->type == LS_CELL_F32 || c->type == LS_CELL_F64 || c->type == LS_CELL_SECONDS;
+}
+
+bool ls_curve_is_of_steps(const char *name)
+{
+    for (int k = 0; k < LS_STEP_ROW.n; k++)
+        if (is_curve(&LS_STEP_ROW.columns[k]) && !strcmp(LS_STEP_ROW.columns[k].key, name))
+            return true;
+    return false;
+}
+
+/* Removes the curves of numbers that were never defined. */
+static void remove_undefined(ls_curves *all)
+{
+    int n = 0;
+    for (int i = 0; i < all->n; i++) {
+        const ls_curve c = all->at[i];
+        bool defined = false;
+        for (int k = 0; k < c.n && !defined; k++)
+            defined = !isnan(c.y[k]);
+        if (defined)
+            all->at[n++] = c;
+    }
+    all->n = n;
+}
+
 ls_status ls_curves_make(ls_curves *out, const ls_history *h)
 {
     int next;
@@ -79,18 +108,20 @@ ls_status ls_curves_make(ls_curves *out, const ls_history *h)
     for (int i = 0; i < h->n_steps; i++) {
         const ls_step_row *r = &h->steps[i].row;
         next = 0;
-        add_number(out, &next, "loss", r->step, (double)r->loss);
-        add_number(out, &next, "lr", r->step, r->lr);
-        add_number(out, &next, "seconds", r->step, r->seconds);
+        for (int k = 0; k < LS_STEP_ROW.n; k++)
+            if (is_curve(&LS_STEP_ROW.columns[k]) && ls_row_has(&LS_STEP_ROW.columns[k], r))
+                add_number(out, &next, LS_STEP_ROW.columns[k].key, r->step,
+                           ls_row_number(&LS_STEP_ROW.columns[k], r));
     }
     for (int i = 0; i < h->n_evals; i++)
         add_evaluation(out, &h->evals[i].row);
     for (int i = 0; i < h->n_reports; i++) {
-        const ls_past_report *r = &h->reports[i];
+        const ls_report_row *r = &h->reports[i].row;
         next = 0;
         for (int k = 0; k < r->metrics.n; k++)
             add_number(out, &next, r->metrics.at[k].name, r->step, r->metrics.at[k].value);
     }
+    remove_undefined(out);
     return ls_arena_status(&out->memory);
 }
 
