@@ -27,8 +27,8 @@ void ls_metric_list_move(ls_metric_list *to, ls_metric_list *from)
     *from = (ls_metric_list){ 0 };
 }
 
-/* Its number; n: it is not in the list. */
-static int number_of(const ls_metric_list *l, const char *name)
+/* n: it is not in the list. */
+static int place_in_list(const ls_metric_list *l, const char *name)
 {
     int i = 0;
     while (i < l->n && strcmp(l->at[i].name, name))
@@ -49,7 +49,7 @@ void ls_metric_list_add(ls_metric_list *l, const char *name, double value)
 
 void ls_metric_list_set(ls_metric_list *l, const char *name, double value)
 {
-    const int i = number_of(l, name);
+    const int i = place_in_list(l, name);
     if (i < l->n)
         l->at[i].value = value;
     else
@@ -58,7 +58,7 @@ void ls_metric_list_set(ls_metric_list *l, const char *name, double value)
 
 void ls_metric_list_remove(ls_metric_list *l, const char *name)
 {
-    const int i = number_of(l, name);
+    const int i = place_in_list(l, name);
     if (i == l->n)
         return;
     free((char *)(uintptr_t)l->at[i].name);
@@ -73,11 +73,11 @@ ls_metric_list ls_metric_list_copy(const ls_metric_list *l)
     return copy;
 }
 
-bool ls_metric_list_has(const ls_metric_list *l, const char *name) { return number_of(l, name) < l->n; }
+bool ls_metric_list_has(const ls_metric_list *l, const char *name) { return place_in_list(l, name) < l->n; }
 
 double ls_metric_list_find(const ls_metric_list *l, const char *name)
 {
-    const int i = number_of(l, name);
+    const int i = place_in_list(l, name);
     return i < l->n ? l->at[i].value : NAN;
 }
 

@@ -152,8 +152,8 @@ void ls_report_restarts(ls_run_page *p)
     ls_str_add(out, "</tbody></table></div>\n");
 }
 
-/* Those that a checkpoint has a number for, as the list in result.json. The learning rate and the time of one
- * step say nothing about it. */
+/* Those that a checkpoint has a number for, as the list in result.json. Of the step it
+ * has the loss alone: the learning rate, the time and so on say nothing about it. */
 static columns columns_of_checkpoints(ls_run_page *p)
 {
     columns out = columns_make(p);
@@ -162,7 +162,7 @@ static columns columns_of_checkpoints(ls_run_page *p)
         bool known = false;
         for (int k = 0; k < p->marks.n && !known; k++)
             known = p->marks.at[k].kind == LS_MARK_KEPT && !isnan(ls_curve_at(c, (int64_t)p->marks.at[k].x));
-        if (known && strcmp(c->name, "lr") && strcmp(c->name, "seconds"))
+        if (known && (!ls_curve_is_of_steps(c->name) || !strcmp(c->name, "loss")))
             out.at[out.n++] = c;
     }
     return out;

@@ -73,12 +73,33 @@ static void add_list(ls_curves *all, const char *prefix, int64_t step, const ls_
     }
 }
 
-static bool was_known(const ls_curve *c)
+/* The floats of a step are. */
+static bool is_curve(const ls_row_column *c)
 {
-    bool known = false;
-    for (int i = 0; i < c->n && !known; i++)
-        known = !isnan(c->y[i]);
-    return known;
+    return c->type == LS_CELL_F32 || c->type == LS_CELL_F64 || c->type == LS_CELL_SECONDS;
+}
+
+bool ls_curve_is_of_steps(const char *name)
+{
+    for (int k = 0; k < LS_STEP_ROW.n; k++)
+        if (is_curve(&LS_STEP_ROW.columns[k]) && !strcmp(LS_STEP_ROW.columns[k].key, name))
+            return true;
+    return false;
+}
+
+/* Removes the curves of numbers that were never defined. */
+static void remove_undefined(ls_curves *all)
+{
+    int n = 0;
+    for (int i = 0; i < all->n; i++) {
+        const ls_curve c = all->at[i];
+        bool defined = false;
+        for (int k = 0; k < c.n && !defined; k++)
+            defined = !isnan(c.y[k]);
+        if (defined)
+            all->at[n++] = c;
+    }
+    all->n = n;
 }
 
 ls_status ls_curves_make(ls_curves *out, const ls_history *h)
@@ -87,19 +108,16 @@ ls_status ls_curves_make(ls_curves *out, const ls_history *h)
     for (int i = 0; i < h->n_steps; i++) {
         const ls_step_row *r = &h->steps[i].row;
         int next = 0;
-        add_number(out, &next, "loss", r->step, (double)r->loss);
-        add_number(out, &next, "lr", r->step, r->lr);
-        add_number(out, &next, "seconds", r->step, r->seconds);
+        for (int k = 0; k < LS_STEP_ROW.n; k++)
+            if (is_curve(&LS_STEP_ROW.columns[k]) && ls_row_has(&LS_STEP_ROW.columns[k], r))
+                add_number(out, &next, LS_STEP_ROW.columns[k].key, r->step,
+                           ls_row_number(&LS_STEP_ROW.columns[k], r));
     }
     for (int i = 0; i < h->n_evals; i++)
         add_list(out, "eval_", h->evals[i].row.step, &h->evals[i].row.eval);
     for (int i = 0; i < h->n_reports; i++)
-        add_list(out, "", h->reports[i].step, &h->reports[i].metrics);
-    const int n = out->n;
-    out->n = 0;
-    for (int i = 0; i < n; i++)
-        if (was_known(&out->at[i]))
-            out->at[out->n++] = out->at[i];
+        add_list(out, "", h->reports[i].row.step, &h->reports[i].row.metrics);
+    remove_undefined(out);
     return ls_arena_status(&out->memory);
 }
 

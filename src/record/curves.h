@@ -1,6 +1,6 @@
-/* curves.h - a run's numbers over its steps, by name, whatever wrote them: `loss`, `lr` and `seconds` of
- * steps, `eval_NAME` of evaluations, and what a program reports, by the names of its own. So who shows a run
- * need not ask whether it has steps or reports. */
+/* curves.h - a run's numbers over its steps, by name, whatever wrote them: the floats of steps
+ * (`loss`, `lr`, `seconds`, ...), `eval_NAME` of evaluations, and what a program reports, by the names of its
+ * own. So who shows a run need not ask whether it has steps or reports. */
 #pragma once
 #include "base/arena.h"
 #include "history.h"
@@ -28,6 +28,7 @@ const ls_curve *ls_curve_of(const ls_curves *all, const char *name);
 double ls_curve_at(const ls_curve *c, int64_t step); /* NAN: it has no point there */
 double ls_curve_last(const ls_curve *c);             /* NAN: it has no points */
 bool ls_curve_is_eval(const char *name);             /* begins with eval_ */
+bool ls_curve_is_of_steps(const char *name);         /* that steps have: loss, lr, ... */
 /* The mean over a window of points, a thirtieth of the curve wide, around each point. A centred window does
  * not lag behind a falling loss. In the memory of `all`. */
 ls_status ls_curve_smooth(ls_curve *out, ls_curves *all, const ls_curve *c);

@@ -28,17 +28,6 @@ static bool history_grow(ls_history *h, void *array, int n, int *cap, size_t siz
          ? (void)((h)->what[(h)->n_##what++] = __VA_ARGS__)                          \
          : (void)0)
 
-static double real(const json_t *row, const char *key, double otherwise)
-{
-    const json_t *v = json_object_get(row, key);
-    return json_is_number(v) ? json_number_value(v) : otherwise;
-}
-
-static int64_t whole(const json_t *row, const char *key)
-{
-    return json_integer_value(json_object_get(row, key));
-}
-
 /* Removes the rows of step `step` and all later ones, because they are repeated. */
 static void take_back(ls_history *h, int64_t step)
 {
@@ -65,156 +54,117 @@ static void history_start(ls_history *h, int64_t attempt, int64_t step, int64_t 
     h->attempt = attempt;
 }
 
-/* The row's memory does not last. */
-static const char *nonfinite(const json_t *row)
+static void add_step(ls_history *h, const json_t *json, int64_t attempt)
 {
-    const char *what = json_string_value(json_object_get(row, "nonfinite"));
-    return !what ? NULL : strcmp(what, "loss") ? "gradient" : "loss";
-}
-
-static void add_step(ls_history *h, const json_t *row, int64_t attempt)
-{
-    const int64_t step = whole(row, "step"), last = h->n_steps ? h->steps[h->n_steps - 1].row.step : 0;
+    ls_step_row row;
+    ls_row_read(&LS_STEP_ROW, json, &row);
+    const int64_t last = h->n_steps ? h->steps[h->n_steps - 1].row.step : 0;
+    if (row.nonfinite) /* the JSON does not last */
+        row.nonfinite = strcmp(row.nonfinite, "loss") ? "gradient" : "loss";
     if (attempt > h->attempt && h->n_steps)
-        history_start(h, attempt, step - 1, last >= step ? last - step + 1 : 0, NULL);
-    take_back(h, step);
-    APPEND(h, steps,
-           (ls_past_step){ { .step = step,
-                             .epoch = whole(row, "epoch"),
-                             .samples = whole(row, "samples"),
-                             .targets = whole(row, "targets"),
-                             .loss = (float)real(row, "loss", NAN),
-                             .lr = real(row, "lr", NAN),
-                             .seconds = real(row, "seconds", NAN),
-                             .grad_norm = real(row, "grad_norm", -1),
-                             .loss_scale = real(row, "loss_scale", 0),
-                             .skipped = json_is_true(json_object_get(row, "skipped")),
-                             .nonfinite = nonfinite(row) },
-                           attempt });
+        history_start(h, attempt, row.step - 1, last >= row.step ? last - row.step + 1 : 0, NULL);
+    take_back(h, row.step);
+    APPEND(h, steps, (ls_past_step){ row, attempt });
 }
 
-/* The numbers of a row that are not its own keys (a list that NULL ends). */
-static ls_metric_list named(ls_history *h, const json_t *row, const char *prefix, const char *const *own)
+/* A list of the row that was added last, or could not be added. */
+static void keep_list(ls_history *h, ls_metric_list *l, bool added)
 {
-    ls_metric_list l = ls_metric_list_read(row, prefix);
-    for (; *own; own++)
-        ls_metric_list_remove(&l, *own);
-    h->no_memory = h->no_memory || l.no_memory;
-    return l;
+    h->no_memory = h->no_memory || l->no_memory;
+    if (!added)
+        ls_metric_list_release(l);
 }
 
 /* An attempt may begin with the evaluation of the epoch in which an earlier one was stopped. */
-static void add_eval(ls_history *h, const json_t *row, int64_t attempt)
+static void add_eval(ls_history *h, const json_t *json, int64_t attempt)
 {
-    static const char *const OURS[] = { "step",  "epoch",   "samples", "seconds", "generate_seconds",
-                                        "texts", "attempt", NULL };
-    const int64_t step = whole(row, "step"), last = h->n_steps ? h->steps[h->n_steps - 1].row.step : 0;
+    ls_eval_row row;
+    ls_row_read(&LS_EVAL_ROW, json, &row);
+    const int64_t last = h->n_steps ? h->steps[h->n_steps - 1].row.step : 0;
     if (attempt > h->attempt && h->n_steps)
-        history_start(h, attempt, step, last > step ? last - step : 0, NULL);
-    take_back(h, step + 1);
-    while (h->n_evals && h->evals[h->n_evals - 1].row.step >= step)
+        history_start(h, attempt, row.step, last > row.step ? last - row.step : 0, NULL);
+    take_back(h, row.step + 1);
+    while (h->n_evals && h->evals[h->n_evals - 1].row.step >= row.step)
         ls_metric_list_release(&h->evals[--h->n_evals].row.eval);
-    ls_metric_list eval = named(h, row, "", OURS);
     const int n = h->n_evals;
-    APPEND(h, evals,
-           (ls_past_eval){ { step, whole(row, "epoch"), whole(row, "samples"), real(row, "seconds", NAN),
-                             eval, whole(row, "texts"), real(row, "generate_seconds", 0) },
-                           attempt });
-    if (n == h->n_evals)
-        ls_metric_list_release(&eval);
+    APPEND(h, evals, (ls_past_eval){ row, attempt });
+    keep_list(h, &row.eval, n < h->n_evals);
 }
 
 /* The checkpoint from which an attempt continued may have been replaced. */
-static void add_checkpoint(ls_history *h, const json_t *row, int64_t attempt)
+static void add_checkpoint(ls_history *h, const json_t *json, int64_t attempt)
 {
-    const int64_t step = whole(row, "step");
-    while (h->n_checkpoints && h->checkpoints[h->n_checkpoints - 1].step >= step)
+    ls_checkpoint_row row;
+    ls_row_read(&LS_CHECKPOINT_ROW, json, &row);
+    while (h->n_checkpoints && h->checkpoints[h->n_checkpoints - 1].step >= row.step)
         h->n_checkpoints--;
-    APPEND(h, checkpoints, (ls_past_checkpoint){ step, whole(row, "epoch"), whole(row, "bytes"), attempt });
+    APPEND(h, checkpoints, (ls_past_checkpoint){ row.step, row.epoch, row.bytes, attempt });
 }
 
-/* An older version called the loss of an epoch `loss`. A run that was lengthened ends its last epoch a second
- * time. */
-static void add_epoch(ls_history *h, const json_t *row, int64_t attempt)
+/* A run that was lengthened ends its last epoch a second time. */
+static void add_epoch(ls_history *h, const json_t *json, int64_t attempt)
 {
-    const int64_t epoch = whole(row, "epoch");
-    while (h->n_epochs && h->epochs[h->n_epochs - 1].row.epoch >= epoch)
+    ls_epoch_row row;
+    ls_row_read(&LS_EPOCH_ROW, json, &row);
+    while (h->n_epochs && h->epochs[h->n_epochs - 1].row.epoch >= row.epoch)
         ls_metric_list_release(&h->epochs[--h->n_epochs].row.eval);
-    ls_metric_list eval = named(h, row, "eval_", (const char *const[]){ "texts", NULL });
     const int n = h->n_epochs;
-    APPEND(h, epochs,
-           (ls_past_epoch){ { .epoch = epoch,
-                              .step = whole(row, "step"),
-                              .samples = whole(row, "samples"),
-                              .train_loss = real(row, "train_loss", real(row, "loss", NAN)),
-                              .skipped = whole(row, "skipped"),
-                              .eval = eval,
-                              .eval_texts = whole(row, "eval_texts"),
-                              .lr = real(row, "lr", NAN),
-                              .seconds = real(row, "seconds", NAN),
-                              .data_seconds = real(row, "data_seconds", 0),
-                              .replaced = whole(row, "replaced"),
-                              .memory = whole(row, "memory") },
-                            attempt });
-    if (n == h->n_epochs)
-        ls_metric_list_release(&eval);
+    APPEND(h, epochs, (ls_past_epoch){ row, attempt });
+    keep_list(h, &row.eval, n < h->n_epochs);
+}
+
+static void add_restart(ls_history *h, const json_t *json, int64_t attempt)
+{
+    ls_restart_row row;
+    ls_row_read(&LS_RESTART_ROW, json, &row);
+    history_start(h, attempt, row.step, row.lost, row.cause);
 }
 
 /* A row about changes stands before the first step of its attempt. */
-static void add_change(ls_history *h, const json_t *row, int64_t attempt)
+static void add_change(ls_history *h, const json_t *json, int64_t attempt)
 {
-    const int64_t step = whole(row, "step"), last = h->n_steps ? h->steps[h->n_steps - 1].row.step : 0;
-    const char *what = json_string_value(json_object_get(row, "what"));
+    ls_change_row row;
+    ls_row_read(&LS_CHANGE_ROW, json, &row);
+    const int64_t last = h->n_steps ? h->steps[h->n_steps - 1].row.step : 0;
     ls_str cause = { 0 };
     if (attempt <= h->attempt)
         return; /* a run that begins with another's checkpoint; or an attempt that is listed with its failure
                  */
-    ls_str_printf(&cause, "started again with --allow-change: %s", what ? what : "");
-    history_start(h, attempt, step, last > step ? last - step : 0, ls_str_text(&cause));
+    ls_str_printf(&cause, "started again with --allow-change: %s", row.what ? row.what : "");
+    history_start(h, attempt, row.step, last > row.step ? last - row.step : 0, ls_str_text(&cause));
     ls_str_release(&cause);
 }
 
-static void add_report(ls_history *h, const json_t *row, int64_t attempt)
+static void add_report(ls_history *h, const json_t *json, int64_t attempt)
 {
-    static const char *const OURS[] = { "report", "step", "epoch", "seconds", "attempt", NULL };
-    ls_past_report r = { .report = whole(row, "report"),
-                         .step = whole(row, "step"),
-                         .epoch = whole(row, "epoch"),
-                         .attempt = attempt,
-                         .seconds = real(row, "seconds", NAN) };
+    ls_report_row row;
+    ls_row_read(&LS_REPORT_ROW, json, &row);
     const bool begun = h->n_reports > 0;
-    while (h->n_reports && h->reports[h->n_reports - 1].report >= r.report)
-        ls_metric_list_release(&h->reports[--h->n_reports].metrics);
+    while (h->n_reports && h->reports[h->n_reports - 1].row.report >= row.report)
+        ls_metric_list_release(&h->reports[--h->n_reports].row.metrics);
     if (attempt > h->attempt && begun)
-        history_start(h, attempt, h->n_reports ? h->reports[h->n_reports - 1].step : 0, 0, NULL);
-    r.metrics = named(h, row, "", OURS);
+        history_start(h, attempt, h->n_reports ? h->reports[h->n_reports - 1].row.step : 0, 0, NULL);
     const int n = h->n_reports;
-    APPEND(h, reports, r);
-    if (n == h->n_reports)
-        ls_metric_list_release(&r.metrics);
+    APPEND(h, reports, (ls_past_report){ row, attempt });
+    keep_list(h, &row.metrics, n < h->n_reports);
 }
 
-static void add_row(ls_history *h, const json_t *row)
+static void add_row(ls_history *h, const json_t *json)
 {
-    const char *kind = json_string_value(json_object_get(row, "kind"));
-    const int64_t attempt = whole(row, "attempt"), step = whole(row, "step");
+    static const struct {
+        const ls_row_kind *kind;
+        void (*add)(ls_history *, const json_t *, int64_t);
+    } KINDS[] = { { &LS_STEP_ROW, add_step },       { &LS_EVAL_ROW, add_eval },
+                  { &LS_EPOCH_ROW, add_epoch },     { &LS_CHECKPOINT_ROW, add_checkpoint },
+                  { &LS_RESTART_ROW, add_restart }, { &LS_CHANGE_ROW, add_change },
+                  { &LS_REPORT_ROW, add_report } };
+    const char *kind = json_string_value(json_object_get(json, "kind"));
+    const int64_t attempt = json_integer_value(json_object_get(json, "attempt"));
     if (!kind)
         return;
-    if (!strcmp(kind, "step"))
-        add_step(h, row, attempt);
-    else if (!strcmp(kind, "eval"))
-        add_eval(h, row, attempt);
-    else if (!strcmp(kind, "epoch"))
-        add_epoch(h, row, attempt);
-    else if (!strcmp(kind, "checkpoint"))
-        add_checkpoint(h, row, attempt);
-    else if (!strcmp(kind, "restart"))
-        history_start(h, attempt, step, whole(row, "steps_lost"),
-                      json_string_value(json_object_get(row, "cause")));
-    else if (!strcmp(kind, "change"))
-        add_change(h, row, attempt);
-    else if (!strcmp(kind, "report"))
-        add_report(h, row, attempt);
+    for (size_t i = 0; i < sizeof KINDS / sizeof KINDS[0]; i++)
+        if (!strcmp(kind, KINDS[i].kind->name))
+            KINDS[i].add(h, json, attempt);
     if (attempt > h->attempt)
         h->attempt = attempt;
 }
@@ -295,29 +245,12 @@ ls_status ls_history_read(ls_history *out, const char *run_dir)
     return s;
 }
 
-ls_metric_list ls_history_metrics(const ls_history *h)
-{
-    ls_metric_list names = { .n = 0 };
-    for (int i = 0; i < h->n_evals; i++)
-        for (int k = 0; k < h->evals[i].row.eval.n; k++) {
-            const ls_metric *m = &h->evals[i].row.eval.at[k];
-            if (strcmp(m->name, "loss") && (!isnan(m->value) || !ls_metric_list_has(&names, m->name)))
-                ls_metric_list_set(&names, m->name, m->value);
-        }
-    for (int k = names.n - 1; k >= 0; k--)
-        if (isnan(names.at[k].value))
-            ls_metric_list_remove(&names, names.at[k].name);
-    if (!names.n)
-        ls_metric_list_set(&names, "accuracy", NAN);
-    return names;
-}
-
 void ls_history_release(ls_history *h)
 {
     for (int i = 0; i < h->n_starts; i++)
         free(h->starts[i].cause);
     for (int i = 0; i < h->n_reports; i++)
-        ls_metric_list_release(&h->reports[i].metrics);
+        ls_metric_list_release(&h->reports[i].row.metrics);
     for (int i = 0; i < h->n_evals; i++)
         ls_metric_list_release(&h->evals[i].row.eval);
     for (int i = 0; i < h->n_epochs; i++)

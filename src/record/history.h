@@ -5,7 +5,7 @@
 #include "base/metric_list.h"
 #include "metrics.h"
 
-/* A loss that was not finite is NAN. grad_norm -1 and loss_scale 0: not measured. */
+/* A number that was not finite is NAN; one that a row lacks has the value of its column (rows.c). */
 typedef struct ls_past_step {
     ls_step_row row;
     int64_t attempt;
@@ -30,9 +30,8 @@ typedef struct ls_past_start {
 
 /* A report of a user's program (lockstep/run.h). */
 typedef struct ls_past_report {
-    int64_t report, step, epoch, attempt;
-    double seconds;
-    ls_metric_list metrics;
+    ls_report_row row;
+    int64_t attempt;
 } ls_past_report;
 
 typedef struct ls_history {
@@ -54,7 +53,4 @@ ls_status ls_history_read(ls_history *out, const char *run_dir);
 /* Adds the rows that were written since the last call; at first h is zeroed. If the file is shorter now, it
  * begins again, because the run is another one. After an error h is empty. */
 ls_status ls_history_follow(ls_history *h, const char *run_dir);
-/* The metrics that tables and charts show beside the loss, in the order in which they came, without those
- * that were always undefined; "accuracy" if there are none. Each with its last number. To be released. */
-ls_metric_list ls_history_metrics(const ls_history *h);
 void ls_history_release(ls_history *h); /* may be called after an error */

@@ -2,8 +2,8 @@
  * metrics.csv (a row for every epoch). A row is one write, so neither a reader nor a crash sees half a row.
  * Losses are printed so that they read back as the same float. A step's row allocates nothing. */
 #pragma once
-#include <math.h>
 #include "base/metric_list.h"
+#include "row.h"
 #include "rundir.h"
 
 typedef struct ls_step_row {
@@ -48,15 +48,24 @@ typedef struct ls_restart_row {
     const char *cause;
     int64_t step, lost; /* the checkpoint's step; how many steps after it are repeated */
     double pause;       /* seconds */
-    int workers;        /* from now on */
+    int64_t workers;    /* from now on */
 } ls_restart_row;
+
+typedef struct ls_change_row {
+    int64_t step;
+    const char *what;
+} ls_change_row;
 
 /* of a user's program (lockstep/run.h) */
 typedef struct ls_report_row {
     int64_t report, step, epoch;
     double seconds;
-    const ls_metric_list *metrics;
+    ls_metric_list metrics;
 } ls_report_row;
+
+/* The columns of these rows. A list in a row that is written is a view. */
+extern const ls_row_kind LS_STEP_ROW, LS_EVAL_ROW, LS_EPOCH_ROW, LS_CHECKPOINT_ROW, LS_RESTART_ROW,
+    LS_CHANGE_ROW, LS_REPORT_ROW;
 
 ls_status ls_metrics_step(ls_rundir *d, const ls_step_row *row);
 ls_status ls_metrics_eval(ls_rundir *d, const ls_eval_row *row);
@@ -75,10 +84,3 @@ ls_status ls_metrics_report(ls_rundir *d, const ls_report_row *row);
 /* Number of the last step, or step of the last report, in metrics.jsonl from byte `from` on; -1: there is
  * none. Local. */
 int64_t ls_metrics_last_step(const ls_rundir *d, int64_t from);
-
-/* A row as JSON, without the end of the line. */
-void ls_report_row_write(ls_json *j, const ls_report_row *row, int64_t attempt);
-void ls_step_row_write(ls_json *j, const ls_step_row *row, int64_t attempt);
-void ls_epoch_row_write(ls_json *j, const ls_epoch_row *row, int64_t attempt);
-/* Nanoseconds are the resolution of the clock. Else a row would have twenty digits without meaning. */
-static inline double ls_row_seconds(double seconds) { return round(seconds * 1e9) / 1e9; }

@@ -113,7 +113,7 @@ static ls_status open_files(ls_rundir *d, const identity *i)
     LS_TRY(open_append(d, "metrics.csv", &own->csv));
     LS_TRY(end_last_line(d, own->csv, "metrics.csv"));
     if (i->recipe && !lseek(own->csv, 0, SEEK_END)) /* a user's program gets its columns from its reports */
-        LS_TRY(ls_rundir_append(d, own->csv, "metrics.csv", LS_EPOCH_CSV "\n", sizeof LS_EPOCH_CSV));
+        LS_TRY(ls_csv_begin(d, &LS_EPOCH_ROW));
     return open_log(d);
 }
 

@@ -37,7 +37,6 @@ typedef struct report {
 
 static ls_status check_name(const char *name)
 {
-    static const char *const TAKEN[] = { "kind", "report", "step", "epoch", "seconds", "attempt" };
     size_t n = name ? strlen(name) : 0;
     bool fine = n > 0 && n <= MOST_NAME;
     for (size_t i = 0; i < n && fine; i++)
@@ -47,11 +46,10 @@ static ls_status check_name(const char *name)
             LS_E_ARG,
             "metric name \"%.120s\" is not valid: use 1 to %d letters, digits and characters of _-./@%%:",
             name ? name : "", (int)MOST_NAME);
-    for (size_t i = 0; i < sizeof TAKEN / sizeof TAKEN[0]; i++)
-        if (!strcmp(name, TAKEN[i]))
-            return ls_fail(LS_E_ARG,
-                           "metric name \"%s\" is reserved: every row of metrics.jsonl already has this key",
-                           name);
+    if (ls_row_has_key(&LS_REPORT_ROW, name))
+        return ls_fail(LS_E_ARG,
+                       "metric name \"%s\" is reserved: every row of metrics.jsonl already has this key",
+                       name);
     return LS_OK;
 }
 
@@ -234,7 +232,7 @@ static ls_status write_row(const report *p)
     ls_run *r = p->run;
     const double now = ls_now();
     const ls_report_row row = { r->reports, p->step, p->epoch, round((now - r->reported) * 1e9) / 1e9,
-                                &p->metrics };
+                                p->metrics };
     r->reported = now;
     /* how long a rank of the user's loop waits is not known here */
     ls_heartbeat_write(

@@ -131,10 +131,9 @@ static void watch_draw_number(frame *f, int *at, const char *title, const char *
     *at = ls_screen_print(f->s, f->row, *at ? *at + 2 : 0, LS_INK_PLAIN, "%s %s", title, shown);
 }
 
-/* The last number of each curve; the numbers of steps that have no curve; the last evaluation. */
+/* The last number of each curve; the last evaluation. */
 static void numbers(frame *f)
 {
-    const ls_history *h = &f->w->history;
     const ls_run_info *i = &f->w->info;
     double evaluated = -1; /* at this step */
     int at = 0;
@@ -144,11 +143,6 @@ static void numbers(frame *f)
             evaluated = fmax(evaluated, c->x[c->n - 1]);
         else if (strcmp(c->name, "seconds"))
             watch_draw_number(f, &at, c->name, c->name, ls_curve_last(c));
-    }
-    if (h->n_steps) {
-        const ls_step_row *r = &h->steps[h->n_steps - 1].row;
-        watch_draw_number(f, &at, "grad_norm", "grad_norm", r->grad_norm < 0 ? NAN : r->grad_norm);
-        watch_draw_number(f, &at, "loss_scale", "loss_scale", r->loss_scale > 0 ? r->loss_scale : NAN);
     }
     f->row += at > 0;
     at = 0;

@@ -1,8 +1,8 @@
 /* metrics_table.c - `lockstep runs --metrics`, and the table at the end of `lockstep train`. */
 #include "metrics_table.h"
 
-#include <limits.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,57 +11,33 @@
 #include "base/log.h"
 #include "base/shown.h"
 #include "base/sys.h"
-#include "record/metrics_csv.h"
+#include "record/metric_text.h"
 #include "screen/table.h"
-#include "text/rouge.h"
 
 enum { LAST_EPOCHS = 20 };
 
-typedef char cell[32];
-
-/* The columns of a table, and one row of it. */
-typedef struct grid {
+/* The rows of one kind in a history: [n] structs of `each` bytes that begin with the row. */
+typedef struct series {
+    const ls_row_kind *kind;
+    const void *rows;
+    size_t each, attempt_at;
     int n;
-    ls_column *columns;
-    const char **texts;
-    cell *cells;
-} grid;
+} series;
 
-static void grid_release(grid *g)
-{
-    free(g->columns);
-    free(g->texts);
-    free(g->cells);
-}
+#define SERIES(kind, h, what)                                                                           \
+    (series)                                                                                            \
+    {                                                                                                   \
+        &(kind), (h)->what, sizeof *(h)->what, offsetof(__typeof__(*(h)->what), attempt), (h)->n_##what \
+    }
 
-static ls_status grid_make(grid *g, int most)
-{
-    *g = (grid){ 0, ls_sys_malloc(sizeof *g->columns * (size_t)most),
-                 ls_sys_malloc(sizeof *g->texts * (size_t)most),
-                 ls_sys_malloc(sizeof *g->cells * (size_t)most) };
-    if (g->columns && g->texts && g->cells)
-        return LS_OK;
-    grid_release(g);
-    return ls_fail(LS_E_MEMORY, "no memory for a table of %d columns", most);
-}
+static series steps_of(const ls_history *h) { return SERIES(LS_STEP_ROW, h, steps); }
+static series epochs_of(const ls_history *h) { return SERIES(LS_EPOCH_ROW, h, epochs); }
+static series reports_of(const ls_history *h) { return SERIES(LS_REPORT_ROW, h, reports); }
 
-static const char *whole(cell out, int64_t n)
+static const void *row_at(const series *s, int i) { return (const char *)s->rows + s->each * (size_t)i; }
+static int64_t attempt_at(const series *s, int i)
 {
-    snprintf(out, sizeof(cell), "%lld", (long long)n);
-    return out;
-}
-
-static const char *number(cell out, const char *format, double x)
-{
-    *out = 0;
-    if (!isnan(x))
-        ls_snprintf(out, sizeof(cell), format, x); /* formats are the callers' literals */
-    return out;
-}
-
-static const char *duration(cell out, double seconds)
-{
-    return isnan(seconds) ? "" : ls_format_duration(out, seconds);
+    return *(const int64_t *)(const void *)((const char *)row_at(s, i) + s->attempt_at);
 }
 
 static void say_starts(FILE *out, const ls_history *h)
@@ -77,55 +53,177 @@ static void say_starts(FILE *out, const ls_history *h)
     }
 }
 
-static ls_status epochs_print(FILE *out, const ls_history *h, const ls_metric_list *names, int64_t best_step,
-                              int most, int width)
+/* ---- for people */
+
+typedef char cell[32];
+
+/* The columns of a table and one row of it. */
+typedef struct grid {
+    ls_metric_list names; /* of the list in the rows, that have columns; their values are NAN */
+    int n;
+    ls_column *columns;
+    const char **texts;
+    cell *cells;
+} grid;
+
+static void grid_release(grid *g)
 {
-    static const ls_column FIRST[] = {
-        { "epoch", false, 0 }, { "step", false, 4 }, { "train loss", false, 0 }, { "eval loss", false, 1 }
-    };
+    ls_metric_list_release(&g->names);
+    free(g->columns);
+    free(g->texts);
+    free(g->cells);
+}
+
+static const ls_metric_list *list_of(const ls_row_column *c, const void *row)
+{
+    return (const void *)((const char *)row + c->at);
+}
+
+/* Whether another column shows this entry of the list. */
+static bool is_shown_apart(const ls_row_kind *k, const ls_row_column *list, const char *name)
+{
+    for (int i = 0; i < k->n; i++)
+        if (k->columns[i].type == LS_CELL_ENTRY && k->columns[i].show && k->columns[i].at == list->at &&
+            !strcmp(k->columns[i].key + strlen(list->key), name))
+            return true;
+    return false;
+}
+
+/* What a table has besides the columns of the rows. */
+typedef struct extra {
+    const char *title; /* of a number before the attempt; NULL: none */
+    const char *(*text)(cell out, const void *row);
+    const char *(*note)(const void *row, int64_t best_step); /* the last column */
+    int64_t best_step;
+} extra;
+
+/* The columns at places 1, 2, ...; the one of the list becomes one for each of its names. */
+static ls_status grid_make(grid *g, const series *s, const extra *e)
+{
+    const ls_row_column *c;
+    int most = 2;
+    *g = (grid){ .n = 0 };
+    for (int place = 1; (c = ls_row_shown(s->kind, place)); place++) {
+        for (int i = 0; c->type == LS_CELL_NAMED && i < s->n; i++)
+            for (int k = 0; k < list_of(c, row_at(s, i))->n; k++)
+                if (!is_shown_apart(s->kind, c, list_of(c, row_at(s, i))->at[k].name))
+                    ls_metric_list_set(&g->names, list_of(c, row_at(s, i))->at[k].name, NAN);
+        most++;
+    }
+    most += g->names.n;
+    g->columns = ls_sys_malloc(sizeof *g->columns * (size_t)most);
+    g->texts = ls_sys_malloc(sizeof *g->texts * (size_t)most);
+    g->cells = ls_sys_malloc(sizeof *g->cells * (size_t)most);
+    if (g->names.no_memory || !g->columns || !g->texts || !g->cells)
+        return ls_fail(LS_E_MEMORY, "no memory for a table of %d columns", most);
+    for (int place = 1; (c = ls_row_shown(s->kind, place)); place++) {
+        for (int k = 0; c->type == LS_CELL_NAMED && k < g->names.n; k++)
+            g->columns[g->n++] = (ls_column){ g->names.at[k].name, false, k };
+        if (c->type == LS_CELL_ATTEMPT && e->title)
+            g->columns[g->n++] = (ls_column){ e->title, false, c->leave - 1 };
+        if (c->type != LS_CELL_NAMED)
+            g->columns[g->n++] = (ls_column){ c->title, false, c->leave };
+    }
+    if (e->note)
+        g->columns[g->n++] = (ls_column){ "", true, 0 };
+    return LS_OK;
+}
+
+static void grid_fill(grid *g, const series *s, int i, const extra *e)
+{
+    const void *row = row_at(s, i);
+    const ls_row_column *c;
+    int at = 0;
+    for (int place = 1; (c = ls_row_shown(s->kind, place)); place++) {
+        for (int k = 0; c->type == LS_CELL_NAMED && k < g->names.n; k++, at++)
+            g->texts[at] = ls_metric_text(g->cells[at], g->names.at[k].name, c->format,
+                                          ls_metric_list_find(list_of(c, row), g->names.at[k].name));
+        if (c->type == LS_CELL_ATTEMPT && e->title)
+            g->texts[at] = e->text(g->cells[at], row), at++;
+        if (c->type != LS_CELL_NAMED)
+            g->texts[at] = ls_row_text(g->cells[at], c, row, attempt_at(s, i)), at++;
+    }
+    if (e->note)
+        g->texts[at] = e->note(row, e->best_step);
+}
+
+/* With `most` > 0 only the last `most` rows. */
+static ls_status rows_print(FILE *out, const series *s, const extra *e, int most, int width)
+{
     grid g;
-    LS_TRY(grid_make(&g, 8 + names->n));
-    for (int i = 0; i < 4; i++)
-        g.columns[g.n++] = FIRST[i];
-    for (int k = 0; k < names->n; k++)
-        g.columns[g.n++] = (ls_column){ names->at[k].name, false, k };
-    g.columns[g.n++] = (ls_column){ "lr", false, 5 };
-    g.columns[g.n++] = (ls_column){ "time", false, 3 };
-    g.columns[g.n++] = (ls_column){ "attempt", false, 2 };
-    g.columns[g.n++] = (ls_column){ "", true, 0 };
+    ls_status status = grid_make(&g, s, e);
     ls_table t = { .n_columns = g.n, .columns = g.columns };
-    for (int i = most > 0 && h->n_epochs > most ? h->n_epochs - most : 0; i < h->n_epochs; i++) {
-        const ls_epoch_row *r = &h->epochs[i].row;
-        cell *c = g.cells;
-        int at = 0;
-        g.texts[at] = whole(c[at], r->epoch), at++;
-        g.texts[at] = whole(c[at], r->step), at++;
-        g.texts[at] = number(c[at], "%.4f", r->train_loss), at++;
-        g.texts[at] = number(c[at], "%.4f", ls_metric_list_find(&r->eval, "loss")), at++;
-        for (int k = 0; k < names->n; k++, at++) {
-            const double x = ls_metric_list_find(&r->eval, names->at[k].name);
-            g.texts[at] = strcmp(names->at[k].name, "accuracy") ? number(c[at], "%.4g", x)
-                                                                : number(c[at], "%.2f%%", 100 * x);
-        }
-        g.texts[at] = number(c[at], "%.3g", r->lr), at++;
-        g.texts[at] = duration(c[at], r->seconds), at++;
-        g.texts[at] = whole(c[at], h->epochs[i].attempt), at++;
-        g.texts[at] = r->step == best_step ? "best" : "";
+    for (int i = most > 0 && s->n > most ? s->n - most : 0; status == LS_OK && i < s->n; i++) {
+        grid_fill(&g, s, i, e);
         ls_table_row(&t, g.texts, NULL);
     }
-    const ls_status s = ls_table_print(out, &t, width);
+    if (status == LS_OK)
+        status = ls_table_print(out, &t, width);
     ls_table_release(&t);
     grid_release(&g);
-    return s;
+    return status;
+}
+
+static const char *is_best(const void *row, int64_t best_step)
+{
+    return ((const ls_epoch_row *)row)->step == best_step ? "best" : "";
 }
 
 ls_status ls_epochs_print(FILE *out, const ls_history *h, int64_t best_step, int most, int width)
 {
-    ls_metric_list names = ls_history_metrics(h);
-    ls_status s = ls_metric_list_status(&names);
-    if (s == LS_OK)
-        s = epochs_print(out, h, &names, best_step, most, width);
-    ls_metric_list_release(&names);
+    const series all = epochs_of(h);
+    const ls_status s = rows_print(out, &all, &(extra){ .note = is_best, .best_step = best_step }, most,
+                                   width);
+    say_starts(out, h);
+    return s;
+}
+
+static const char *skip_text(const void *row, int64_t best_step)
+{
+    const ls_step_row *r = row;
+    (void)best_step;
+    if (!r->skipped)
+        return "";
+    if (r->nonfinite)
+        return *r->nonfinite == 'l' ? "skipped: loss not finite" : "skipped: gradient not finite";
+    return r->loss_scale > 0 ? "skipped: overflow" : "skipped: no target counts";
+}
+
+static const char *speed(cell out, double n, double seconds)
+{
+    *out = 0;
+    if (seconds > 0)
+        ls_snprintf(out, sizeof(cell), "%.0f", n / seconds);
+    return out;
+}
+
+static const char *tokens(cell out, const void *row)
+{
+    const ls_step_row *r = row;
+    return speed(out, (double)r->targets, r->seconds);
+}
+
+static const char *images(cell out, const void *row)
+{
+    const ls_step_row *r = row;
+    return speed(out, (double)r->samples, r->seconds);
+}
+
+static ls_status steps_print(FILE *out, const ls_history *h, int width)
+{
+    const bool text = h->n_steps && h->steps[0].row.targets;
+    const series all = steps_of(h);
+    return rows_print(out, &all,
+                      &(extra){ .title = text ? "tokens/s" : "images/s",
+                                .text = text ? tokens : images,
+                                .note = skip_text },
+                      0, width);
+}
+
+static ls_status reports_print(FILE *out, const ls_history *h, int width)
+{
+    const series all = reports_of(h);
+    const ls_status s = rows_print(out, &all, &(extra){ .title = NULL }, 0, width);
     say_starts(out, h);
     return s;
 }
@@ -154,168 +252,60 @@ ls_status ls_summary_print(const ls_rundir *d, const ls_recipe *r, const ls_ui *
     return fflush(ui->out) ? ls_fail(LS_E_IO, "the table of epochs could not be written") : LS_OK;
 }
 
-static const char *skip_text(const ls_step_row *r)
-{
-    if (!r->skipped)
-        return "";
-    if (r->nonfinite)
-        return *r->nonfinite == 'l' ? "skipped: loss not finite" : "skipped: gradient not finite";
-    return r->loss_scale > 0 ? "skipped: overflow" : "skipped: no target counts";
-}
-
-static ls_status steps_print(FILE *out, const ls_history *h, int width)
-{
-    const bool text = h->n_steps && h->steps[0].row.targets;
-    const ls_column columns[] = { { "step", false, 0 },      { "epoch", false, 4 },
-                                  { "loss", false, 0 },      { "lr", false, 3 },
-                                  { "grad norm", false, 2 }, { "loss scale", false, 5 },
-                                  { "time", false, 1 },      { text ? "tokens/s" : "images/s", false, 6 },
-                                  { "attempt", false, 7 },   { "", true, 0 } };
-    ls_table t = { .n_columns = sizeof columns / sizeof columns[0], .columns = columns };
-    for (int i = 0; i < h->n_steps; i++) {
-        const ls_step_row *r = &h->steps[i].row;
-        cell c[9];
-        ls_table_row(
-            &t,
-            (const char *const[]){
-                whole(c[0], r->step), whole(c[1], r->epoch),
-                isnan(r->loss) ? "none" : number(c[2], "%.4f", (double)r->loss), number(c[3], "%.3g", r->lr),
-                number(c[4], "%.4g", r->grad_norm < 0 ? NAN : r->grad_norm),
-                number(c[5], "%g", r->loss_scale > 0 ? r->loss_scale : NAN), duration(c[6], r->seconds),
-                number(c[7], "%.0f",
-                       r->seconds > 0 ? (double)(text ? r->targets : r->samples) / r->seconds : NAN),
-                whole(c[8], h->steps[i].attempt), skip_text(r) },
-            NULL);
-    }
-    const ls_status s = ls_table_print(out, &t, width);
-    ls_table_release(&t);
-    return s;
-}
-
-/* ---- reports that your own program wrote: a column for each metric of any report */
-
-/* Their values are NaN. */
-static ls_metric_list metric_names(const ls_history *h)
-{
-    ls_metric_list all = { .n = 0 };
-    for (int i = 0; i < h->n_reports; i++)
-        for (int k = 0; k < h->reports[i].metrics.n; k++)
-            ls_metric_list_set(&all, h->reports[i].metrics.at[k].name, NAN);
-    return all;
-}
-
-static ls_status reports_print(FILE *out, const ls_history *h, const ls_metric_list *names, int width)
-{
-    static const ls_column FIRST[] = { { "report", false, 0 },
-                                       { "step", false, INT_MAX - 3 },
-                                       { "epoch", false, INT_MAX - 2 },
-                                       { "time", false, INT_MAX - 1 },
-                                       { "attempt", false, INT_MAX } };
-    enum { OURS = sizeof FIRST / sizeof FIRST[0] };
-    grid g;
-    LS_TRY(grid_make(&g, OURS + names->n));
-    memcpy(g.columns, FIRST, sizeof FIRST);
-    for (int k = 0; k < names->n; k++)
-        g.columns[OURS + k] = (ls_column){ names->at[k].name, false, k };
-    ls_table t = { .n_columns = OURS + names->n, .columns = g.columns };
-    for (int i = 0; i < h->n_reports; i++) {
-        const ls_past_report *r = &h->reports[i];
-        g.texts[0] = whole(g.cells[0], r->report);
-        g.texts[1] = whole(g.cells[1], r->step);
-        g.texts[2] = whole(g.cells[2], r->epoch);
-        g.texts[3] = duration(g.cells[3], r->seconds);
-        g.texts[4] = whole(g.cells[4], r->attempt);
-        for (int k = 0; k < names->n; k++)
-            g.texts[OURS + k] = number(g.cells[OURS + k], "%.6g",
-                                       ls_metric_list_find(&r->metrics, names->at[k].name));
-        ls_table_row(&t, g.texts, NULL);
-    }
-    const ls_status s = ls_table_print(out, &t, width);
-    ls_table_release(&t);
-    grid_release(&g);
-    say_starts(out, h);
-    return s;
-}
-
-static ls_status all_reports_print(FILE *out, const ls_history *h, int width)
-{
-    ls_metric_list names = metric_names(h);
-    ls_status s = ls_metric_list_status(&names);
-    if (s == LS_OK)
-        s = reports_print(out, h, &names, width);
-    ls_metric_list_release(&names);
-    return s;
-}
-
-static ls_status reports_csv(FILE *out, const ls_history *h)
-{
-    ls_metric_list metrics = metric_names(h);
-    const ls_status s = ls_metric_list_status(&metrics);
-    cell text;
-    fputs("report,step,epoch,seconds,attempt", out);
-    for (int k = 0; k < metrics.n; k++)
-        fprintf(out, ",%s", metrics.at[k].name);
-    for (int i = 0; i < h->n_reports; i++) {
-        const ls_past_report *r = &h->reports[i];
-        fprintf(out, "\n%lld,%lld,%lld,%s,%lld", (long long)r->report, (long long)r->step,
-                (long long)r->epoch, isnan(r->seconds) ? "" : ls_format_f64(text, r->seconds),
-                (long long)r->attempt);
-        for (int k = 0; k < metrics.n; k++) {
-            const double x = ls_metric_list_find(&r->metrics, metrics.at[k].name);
-            fprintf(out, ",%s", isnan(x) ? "" : ls_format_f64(text, x));
-        }
-    }
-    fputc('\n', out);
-    ls_metric_list_release(&metrics);
-    return s;
-}
-
 /* ---- for programs */
 
-static ls_status csv(FILE *out, const ls_history *h, bool steps)
+/* A line: the first columns, and those behind them, of which `all` has the names. */
+static ls_status csv_line(ls_str *line, const series *s, int i, const ls_metric_list *all)
 {
-    char line[LS_CSV_ROW], text[32];
-    if (h->n_reports && !steps)
-        return reports_csv(out, h);
-    ls_metric_list metrics = { .n = 0 };
-    for (int i = 0; i < h->n_epochs; i++)
-        for (int k = 0; k < h->epochs[i].row.eval.n; k++) {
-            const char *name = h->epochs[i].row.eval.at[k].name;
-            if (!ls_metric_is_common(name) && !ls_metric_of_texts(name))
-                ls_metric_list_set(&metrics, name, NAN);
-        }
-    const ls_status s = ls_metric_list_status(&metrics);
-    fputs(steps ? LS_STEP_CSV : LS_EPOCH_CSV, out);
-    for (int k = 0; k < metrics.n && !steps; k++)
-        fprintf(out, ",eval_%s", metrics.at[k].name);
-    fputc('\n', out);
-    for (int i = 0; i < (steps ? h->n_steps : h->n_epochs); i++) {
-        fputs(steps ? ls_step_row_csv(line, &h->steps[i].row, h->steps[i].attempt)
-                    : ls_epoch_row_csv(line, &h->epochs[i].row, h->epochs[i].attempt),
-              out);
-        for (int k = 0; k < metrics.n && !steps; k++) {
-            const double x = ls_metric_list_find(&h->epochs[i].row.eval, metrics.at[k].name);
-            fprintf(out, ",%s", isnan(x) ? "" : ls_format_f64(text, x));
-        }
-        fputc('\n', out);
+    ls_metric_list further = { .n = 0 };
+    char number[32];
+    ls_str_clear(line);
+    ls_row_csv_cells(line, s->kind, row_at(s, i), attempt_at(s, i));
+    ls_row_csv_further(&further, s->kind, row_at(s, i));
+    for (int k = 0; k < all->n; k++) {
+        const double x = ls_metric_list_find(&further, all->at[k].name);
+        ls_str_printf(line, ",%s", isnan(x) ? "" : ls_format_f64(number, x));
     }
-    ls_metric_list_release(&metrics);
-    return s;
+    const ls_status status = ls_metric_list_status(&further);
+    ls_metric_list_release(&further);
+    return status == LS_OK ? ls_str_status(line) : status;
+}
+
+/* As metrics.csv: columns behind the first ones are in the order in which rows first had them. */
+static ls_status csv(FILE *out, const series *s)
+{
+    ls_str line = { 0 };
+    ls_metric_list all = { .n = 0 };
+    ls_row_csv_titles(&line, s->kind, false);
+    for (int i = 0; i < s->n; i++)
+        ls_row_csv_further(&all, s->kind, row_at(s, i));
+    for (int k = 0; k < all.n; k++)
+        ls_str_printf(&line, ",%s", all.at[k].name);
+    ls_status status = all.no_memory ? ls_metric_list_status(&all) : ls_str_status(&line);
+    for (int i = 0; status == LS_OK; i++) {
+        fprintf(out, "%s\n", ls_str_text(&line));
+        if (i == s->n)
+            break;
+        status = csv_line(&line, s, i, &all);
+    }
+    ls_metric_list_release(&all);
+    ls_str_release(&line);
+    return status;
+}
+
+static void write_rows(ls_json *j, const series *s)
+{
+    for (int i = 0; i < s->n; i++)
+        ls_row_write(j, s->kind, row_at(s, i), attempt_at(s, i));
 }
 
 static ls_status json(FILE *out, const ls_history *h, bool steps)
 {
+    const series all[] = { steps_of(h), epochs_of(h), reports_of(h) };
     ls_json j = { 0 };
     ls_json_array(&j, NULL);
-    for (int i = 0; steps && i < h->n_steps; i++)
-        ls_step_row_write(&j, &h->steps[i].row, h->steps[i].attempt);
-    for (int i = 0; !steps && i < h->n_epochs; i++)
-        ls_epoch_row_write(&j, &h->epochs[i].row, h->epochs[i].attempt);
-    for (int i = 0; !steps && i < h->n_reports; i++) {
-        const ls_past_report *r = &h->reports[i];
-        ls_report_row_write(&j, &(ls_report_row){ r->report, r->step, r->epoch, r->seconds, &r->metrics },
-                            r->attempt);
-    }
+    for (int i = steps ? 0 : 1; i < (steps ? 1 : 3); i++)
+        write_rows(&j, &all[i]);
     ls_json_close_array(&j);
     return ls_print_result(out, &j.out);
 }
@@ -331,7 +321,7 @@ static ls_status text(FILE *out, const ls_history *h, const char *run_dir, bool 
     if (steps)
         LS_TRY(steps_print(out, h, width));
     else if (h->n_reports)
-        LS_TRY(all_reports_print(out, h, width));
+        LS_TRY(reports_print(out, h, width));
     else if (h->n_epochs)
         LS_TRY(ls_epochs_print(out, h, known ? info.metrics.best_step : -1, 0, width));
     else
@@ -351,8 +341,9 @@ ls_status ls_metrics_print(FILE *out, const char *run_dir, bool steps, ls_metric
         ls_log_warn("%s/metrics.jsonl: left out %d line%s: the machine stopped during a write", run_dir,
                     h.bad_lines, h.bad_lines == 1 ? " that is not a row" : "s that are not rows");
     ls_status s = LS_OK;
+    const series rows = steps ? steps_of(&h) : h.n_reports ? reports_of(&h) : epochs_of(&h);
     if (format == LS_METRICS_CSV)
-        s = csv(out, &h, steps);
+        s = csv(out, &rows);
     else if (format == LS_METRICS_JSON)
         s = json(out, &h, steps);
     else

@@ -199,7 +199,7 @@ static ls_status open_and_report_own(void *context)
     for (int i = 0; i < 3 && s == LS_OK; i++) {
         at[1].value = 1.0 / (i + 1);
         ls_metric_list metrics = ls_metric_list_copy(&(ls_metric_list){ .n = 4, .at = at });
-        s = ls_metrics_report(d, &(ls_report_row){ i, 10 * (i + 1), 7, 1, &metrics });
+        s = ls_metrics_report(d, &(ls_report_row){ i, 10 * (i + 1), 7, 1, metrics });
         ls_metric_list_release(&metrics);
     }
     char *folder = s == LS_OK ? ls_path_join(d->path, "checkpoints/step-00000020") : NULL;

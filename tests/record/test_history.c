@@ -148,6 +148,31 @@ static char *printed(const char *rows, bool steps, ls_metrics_format format)
     return text;
 }
 
+/* A norm that was not finite, and a metric that was undefined, are null, and stay so. */
+static void rows_are_printed_as_they_stand(void **state)
+{
+    (void)state;
+    static const char FULL[] =
+        "{\"kind\":\"step\",\"step\":1,\"epoch\":0,\"loss\":null,\"lr\":0.1,\"samples\":8,\"targets\":3,"
+        "\"seconds\":0.5,\"grad_norm\":null,\"loss_scale\":2,\"skipped\":true,\"nonfinite\":\"gradient\","
+        "\"attempt\":0}\n",
+                      EVALUATED[] =
+                          "{\"kind\":\"epoch\",\"epoch\":0,\"step\":1,\"samples\":8,\"train_loss\":null,"
+                          "\"eval_loss\":2,\"eval_f1\":null,\"eval_rouge1\":0.5,\"eval_texts\":7,\"lr\":0.1,"
+                          "\"seconds\":2,\"data_seconds\":0.5,\"replaced\":1,\"skipped\":1,\"memory\":4096,"
+                          "\"attempt\":0}\n",
+                      REPORTED[] = "{\"kind\":\"report\",\"report\":0,\"step\":10,\"epoch\":0,\"loss\":null,"
+                                   "\"lr\":0.5,\"seconds\":2,\"attempt\":0}\n";
+    static const char *const ALL[] = { FULL, STEP(0, 1, 4), EVALUATED, REPORTED };
+    for (int i = 0; i < 4; i++) {
+        char *text = printed(ALL[i], i < 2, LS_METRICS_JSON);
+        text[strlen(text) - 2] = 0; /* the array's bracket and the end of the line */
+        assert_int_equal(strncmp(text + 1, ALL[i], strlen(ALL[i]) - 1), 0);
+        assert_int_equal(strlen(text + 1), strlen(ALL[i]) - 1);
+        free(text);
+    }
+}
+
 static void tables_show_the_series_that_counts(void **state)
 {
     (void)state;
@@ -316,6 +341,7 @@ int main(void)
         cmocka_unit_test(an_epoch_that_was_lengthened_ends_once),
         cmocka_unit_test(an_attempt_may_begin_with_an_evaluation),
         cmocka_unit_test(a_run_is_read_while_it_is_written),
+        cmocka_unit_test(rows_are_printed_as_they_stand),
         cmocka_unit_test(tables_show_the_series_that_counts),
         cmocka_unit_test(the_last_epochs_are_enough_at_the_end),
         cmocka_unit_test(reports_of_other_programs_are_shown),

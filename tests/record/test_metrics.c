@@ -2,16 +2,30 @@
  * a full disk. */
 #include <math.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
 #include "base/file.h"
 #include "base/json.h"
+#include "graph/graph.h"
+#include "record/curves.h"
 #include "record/history.h"
 #include "record/metrics_csv.h"
 #include "support/support.h"
 #include "record/run.h"
+
+/* What every metrics.csv of a recipe's run begins with, in this and in older versions. */
+#define EPOCH_CSV "epoch,step,samples,train_loss,eval_loss,eval_accuracy,lr,seconds,attempt"
+#define BEFORE_CSV "epoch,step,samples,loss,eval_loss,eval_accuracy,lr,seconds,attempt"
+
+static char *csv_of(const ls_step_row *row)
+{
+    ls_str out = { 0 };
+    ls_row_csv_cells(&out, &LS_STEP_ROW, row, 0);
+    return ls_str_take(&out);
+}
 
 static void losses_read_back_as_the_same_float(void **state)
 {
@@ -57,9 +71,9 @@ static void losses_read_back_as_the_same_float(void **state)
     assert_true(json_number_value(json_object_get(last, "grad_norm")) == 2);
     assert_true(json_number_value(json_object_get(lowest, "loss_scale")) == 0.5);
     assert_true(json_is_false(json_object_get(lowest, "skipped")));
-    char csv[LS_CSV_ROW];
-    /* no norm, the scale, not skipped, attempt 0 */
-    ASSERT_CONTAINS(ls_step_row_csv(csv, &low, 0), ",,0.5,0,0");
+    char *csv = csv_of(&low);
+    ASSERT_CONTAINS(csv, ",,0.5,0,0"); /* no norm, the scale, not skipped, attempt 0 */
+    free(csv);
     json_decref(lowest);
     json_decref(first);
     json_decref(last);
@@ -246,10 +260,11 @@ static void metrics_by_name(void **state)
     ASSERT_OK(ls_history_read(&h, d->path));
     assert_true(ls_metric_list_find(&h.epochs[2].row.eval, "rmse") == 0.25);
     assert_int_equal(h.epochs[1].row.eval.n, 0);
-    ls_metric_list names = ls_history_metrics(&h);
-    assert_int_equal(names.n, 2); /* what was never a number is in no table */
-    assert_string_equal(names.at[1].name, "r2");
-    ls_metric_list_release(&names);
+    ls_curves curves;
+    ASSERT_OK(ls_curves_make(&curves, &h));
+    assert_true(ls_curve_of(&curves, "eval_rmse")->n == 2 && ls_curve_of(&curves, "eval_r2")->n == 1);
+    assert_int_equal(ls_curve_of(&curves, "eval_a.b/c-d")->n, 0); /* it was never a number */
+    ls_curves_release(&curves);
     ls_history_release(&h);
     ls_rundir_forget_evaluations(d);
     assert_int_equal(d->eval.n, 0);
@@ -259,9 +274,9 @@ static void metrics_by_name(void **state)
     ASSERT_CONTAINS(rows,
                     "\"train_loss\":3,\"eval_loss\":2,\"eval_rmse\":0.5,\"eval_a.b/c-d\":null,\"lr\":0");
     ASSERT_CONTAINS(rows, "\"train_loss\":3,\"lr\":0,");
-    assert_string_equal(csv, LS_EPOCH_CSV ",eval_rmse,eval_a.b/c-d,eval_r2\n"
-                                          "0,1,0,3,2,,0,0,0,0.5,,\n1,2,0,3,,,0,0,0,,,\n"
-                                          "2,3,0,3,1,,0,0,1,0.25,,-3.5\n");
+    assert_string_equal(csv, EPOCH_CSV ",eval_rmse,eval_a.b/c-d,eval_r2\n"
+                                       "0,1,0,3,2,,0,0,0,0.5,,\n1,2,0,3,,,0,0,0,,,\n"
+                                       "2,3,0,3,1,,0,0,1,0.25,,-3.5\n");
     free(rows);
     free(csv);
     ls_recipe_destroy(&r);
@@ -273,10 +288,10 @@ static void older_columns(void **state)
 {
     (void)state;
     static const char *const FILES[][2] = {
-        { LS_EPOCH_CSV_BEFORE ",eval_rmse\n0,1,8,3,2,,0,0,0,0.5\n",
-          LS_EPOCH_CSV ",eval_rmse,eval_mae\n0,1,8,3,2,,0,0,0,0.5,\n1,2,8,4,,,0,0,1,,0.25\n" },
-        { LS_EPOCH_CSV_BEFORE "\n", LS_EPOCH_CSV ",eval_mae\n1,2,8,4,,,0,0,1,0.25\n" },
-        { "epoch,step,samples,lo", LS_EPOCH_CSV ",eval_mae\n1,2,8,4,,,0,0,1,0.25\n" },
+        { BEFORE_CSV ",eval_rmse\n0,1,8,3,2,,0,0,0,0.5\n",
+          EPOCH_CSV ",eval_rmse,eval_mae\n0,1,8,3,2,,0,0,0,0.5,\n1,2,8,4,,,0,0,1,,0.25\n" },
+        { BEFORE_CSV "\n", EPOCH_CSV ",eval_mae\n1,2,8,4,,,0,0,1,0.25\n" },
+        { "epoch,step,samples,lo", EPOCH_CSV ",eval_mae\n1,2,8,4,,,0,0,1,0.25\n" },
         { "epoch,step,samples,losses\n0,1,8,3\n", NULL },
     };
     for (size_t i = 0; i < sizeof FILES / sizeof FILES[0]; i++) {
@@ -298,7 +313,7 @@ static void older_columns(void **state)
         if (FILES[i][1])
             ASSERT_OK(ls_metrics_epoch(d, &row));
         else
-            ASSERT_FAILS(ls_metrics_epoch(d, &row), LS_E_FORMAT, "does not begin with " LS_EPOCH_CSV);
+            ASSERT_FAILS(ls_metrics_epoch(d, &row), LS_E_FORMAT, "does not begin with " EPOCH_CSV);
         ASSERT_OK(ls_rundir_close(&d, LS_RUN_FINISHED, NULL));
         char *csv = file_of_run(storage, "metrics.csv");
         assert_string_equal(csv, FILES[i][1] ? FILES[i][1] : FILES[i][0]);
@@ -315,7 +330,6 @@ static void nothing_counted(void **state)
     ls_recipe *r = make_recipe(storage, "log.tensorboard=true");
     ls_rundir *d;
     ls_run_info info;
-    char csv[LS_CSV_ROW];
     const ls_metric_list none = { .n = 2, .at = (ls_metric[]){ { "loss", NAN }, { "auc", NAN } } };
     const ls_step_row step = { .step = 1, .samples = 8, .loss = NAN, .grad_norm = -1, .skipped = true };
     ASSERT_OK(ls_rundir_open_ranks(&d, r, NULL, false));
@@ -347,10 +361,78 @@ static void nothing_counted(void **state)
     ASSERT_CONTAINS(rows, "\"loss\":null,\"auc\":null,\"skipped\":true,\"samples\":9,");
     ASSERT_CONTAINS(rows, "\"train_loss\":null,\"eval_loss\":null,\"eval_auc\":null,");
     ASSERT_CONTAINS(rows, "\"skipped\":1,\"attempt\":0}");
-    assert_string_equal(ls_step_row_csv(csv, &step, 0), "1,0,8,,0,0,,,1,0");
+    char *csv = csv_of(&step);
+    assert_string_equal(csv, "1,0,8,,0,0,,,1,0");
+    free(csv);
     free(rows);
     free(result);
     ls_recipe_destroy(&r);
+}
+
+/* Files that users have begin with these columns: new ones go behind them, or a run cannot continue. */
+static void the_first_columns_stay(void **state)
+{
+    (void)state;
+    static const struct {
+        const ls_row_kind *kind;
+        const char *want;
+    } KINDS[] = { { &LS_EPOCH_ROW, EPOCH_CSV },
+                  { &LS_STEP_ROW, "step,epoch,samples,loss,lr,seconds,grad_norm,loss_scale,skipped,attempt" },
+                  { &LS_REPORT_ROW, "report,step,epoch,seconds,attempt" } };
+    for (size_t i = 0; i < sizeof KINDS / sizeof KINDS[0]; i++) {
+        ls_str titles = { 0 };
+        ls_row_csv_titles(&titles, KINDS[i].kind, false);
+        assert_string_equal(ls_str_text(&titles), KINDS[i].want);
+        ls_str_release(&titles);
+    }
+}
+
+/* A column behind the first ones is in the files from the row on that first has it; a run that an older
+ * version began continues. */
+static void a_column_behind(void **state)
+{
+    (void)state;
+    typedef struct {
+        int64_t epoch;
+        double cost;
+        ls_metric_list eval;
+    } paid;
+    static const ls_row_column COLUMNS[] = {
+        { "epoch", LS_CELL_INT, .at = offsetof(paid, epoch), .csv = 1 },
+        { "cost", LS_CELL_F64, .at = offsetof(paid, cost), .unread = NAN, .csv = LS_CSV_BEHIND },
+        { "eval_", LS_CELL_NAMED, .at = offsetof(paid, eval) },
+        { "attempt", .type = LS_CELL_ATTEMPT, .csv = 2 },
+    };
+    static const ls_row_kind KIND = { "paid", 4, COLUMNS };
+    const char *storage = ls_test_path("behind");
+    const ls_own_run run = { storage, "one", "", NULL };
+    const paid first = { 0, 0.5, { .n = 1, .at = &(ls_metric){ "mae", 2 } } };
+    ls_rundir *d;
+    ASSERT_OK(ls_rundir_open_own(&d, &run, NULL));
+    ASSERT_OK(ls_rundir_close(&d, LS_RUN_NEW, NULL));
+    ASSERT_OK(ls_file_write(ls_test_path("behind/one/metrics.csv"), "epoch,attempt,eval_mae\n7,0,3\n", 30));
+    ASSERT_OK(ls_rundir_open_own(&d, &run, NULL));
+    ASSERT_OK(ls_csv_add(d, &KIND, &first));
+    ASSERT_OK(ls_rundir_close(&d, LS_RUN_NEW, NULL));
+    char *csv = file_of_run(storage, "metrics.csv");
+    assert_string_equal(csv, "epoch,attempt,eval_mae,cost\n7,0,3,\n0,1,2,0.5\n");
+    free(csv);
+}
+
+/* A model cannot declare a metric with a key that rows of evaluations have. */
+static void keys_of_evaluations_are_reserved(void **state)
+{
+    (void)state;
+    for (int i = 0; i < LS_EVAL_ROW.n; i++) {
+        const char *key = LS_EVAL_ROW.columns[i].key;
+        if (!ls_row_has_key(&LS_EVAL_ROW, key))
+            continue;
+        ls_graph *g;
+        ASSERT_OK(ls_graph_create(&g, "test"));
+        ls_measure(g, key, ls_input(g, "x", LS_TYPE(LS_F32, 4)), LS_MEAN, LS_BY_SAMPLE, NULL);
+        ASSERT_FAILS(ls_graph_status(g), LS_E_ARG, key, "have this key");
+        ls_graph_destroy(&g);
+    }
 }
 
 /* The last step is found at the end of a file of which only a part is read. */
@@ -381,6 +463,9 @@ int main(void)
         cmocka_unit_test(older_columns),
         cmocka_unit_test(nothing_counted),
         cmocka_unit_test(the_last_step_of_a_long_file),
+        cmocka_unit_test(the_first_columns_stay),
+        cmocka_unit_test(a_column_behind),
+        cmocka_unit_test(keys_of_evaluations_are_reserved),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

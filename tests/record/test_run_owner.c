@@ -201,11 +201,11 @@ static void between_attempts_a_program_keeps_its_run(void **state)
     ls_metric_list m = { .n = 0 };
     ls_metric_list_set(&m, "a name that is longer than the sixty-three bytes of a metric of a model", 4);
     ls_metric_list_set(&m, "drag", 2);
-    ASSERT_OK(ls_metrics_report(d, &(ls_report_row){ 0, 20, 0, 1, &m }));
+    ASSERT_OK(ls_metrics_report(d, &(ls_report_row){ 0, 20, 0, 1, m }));
     ls_rundir_is_best(d, 2, false, 20, 0);
     ls_rundir_add_checkpoint(d, "checkpoints", 20, true);
     ASSERT_OK(ls_make_parent(ls_test_path("programs/one/checkpoints/x")));
-    ASSERT_OK(ls_metrics_report(d, &(ls_report_row){ 1, 30, 0, 1, &m }));
+    ASSERT_OK(ls_metrics_report(d, &(ls_report_row){ 1, 30, 0, 1, m }));
     ls_metric_list_release(&m);
     ASSERT_OK(ls_rundir_close(&d, LS_RUN_NEW, NULL)); /* killed */
     ASSERT_OK(ls_rundir_open_own_between(&d, path));

@@ -150,9 +150,9 @@ static void each_attempt_has_a_file(void **state)
 {
     (void)state;
     static const char *const WANT[] = {
-        "version brain.Event:2\n299 train/loss=0.5 train/lr=0.25 train/images_per_second=16\n300 "
+        "version brain.Event:2\n299 train/images_per_second=16 train/loss=0.5 train/lr=0.25\n300 "
         "eval/loss=0.75 eval/accuracy=0.125\n",
-        "version brain.Event:2\n300 train/loss=0.5 train/lr=0.25 train/images_per_second=16 "
+        "version brain.Event:2\n300 train/images_per_second=16 train/loss=0.5 train/lr=0.25 "
         "train/grad_norm=2\n300 eval/loss=0.75 eval/accuracy=0.125\n"
     };
     for (int i = 0; i < 2; i++) {
