@@ -46,8 +46,9 @@ static ls_status show(const ls_inspect_opts *o, const ls_ui *ui, const char *tit
 {
     if (o->json)
         return print_json(ui->out, title, n, items);
-    ls_module_tree_print(ui->out, title, n, items);
-    return LS_OK;
+    ls_str text = { 0 };
+    ls_module_tree_text(&text, title, n, items);
+    return ls_print_result(ui->out, &text);
 }
 
 /* ---- the page: which file has what of each tensor */
@@ -67,7 +68,7 @@ static int file_number(file_list *f, const char *path)
     return f->n - 1;
 }
 
-static void file_has(ls_json *j, file_list *f, const ls_weight *t, const ls_box *box)
+static void file_has(ls_inspect_page *p, file_list *f, const ls_weight *t, const ls_box *box)
 {
     ls_str what = { 0 };
     if (box) {
@@ -77,39 +78,50 @@ static void file_has(ls_json *j, file_list *f, const ls_weight *t, const ls_box 
                           (long long)(box->start[d] + box->size[d]));
         ls_str_add(&what, "]");
     }
-    ls_inspect_page_held(j, file_number(f, t->file), ls_type_count(&t->type),
+    ls_inspect_page_held(p, file_number(f, t->file), ls_type_count(&t->type),
                          box ? ls_str_text(&what) : "all of it");
-    ls_str_inherit(&j->out, &what);
+    ls_str_inherit(&p->rows, &what);
     ls_str_release(&what);
+}
+
+/* A file does not say what is a buffer. Names of PyTorch's batch norm do, and types that nobody trains. */
+static bool is_buffer(const ls_weight *t)
+{
+    static const char *const NAMES[] = { "running_mean", "running_var", "num_batches_tracked" };
+    const char *dot = strrchr(t->name, '.'), *name = dot ? dot + 1 : t->name;
+    bool is = !t->stored && !ls_dtype_is_float(t->type.dtype);
+    for (size_t i = 0; i < sizeof NAMES / sizeof NAMES[0]; i++)
+        is = is || !strcmp(name, NAMES[i]);
+    return is;
 }
 
 static ls_status write_page(const ls_inspect_opts *o, const char *path, const ls_weights *w, int64_t n,
                             const ls_tree_item *items)
 {
     file_list f = { .room = ls_weights_file_count(w) + 1 };
-    ls_json j = { 0 };
-    ls_arena a;
-    ls_arena_init(&a);
-    f.paths = LS_ARENA_ARRAY(&a, const char *, f.room);
-    ls_status s = ls_arena_status(&a);
-    ls_inspect_page_begin(&j, path, "", "file");
+    ls_inspect_page p;
+    ls_str printed = { 0 };
+    ls_inspect_page_begin(&p, path, "", "file", f.room);
+    f.paths = LS_ARENA_ARRAY(&p.arena, const char *, f.room);
+    ls_status s = ls_arena_status(&p.arena);
     for (int64_t i = 0; i < n && s == LS_OK; i++) {
         const ls_weight *t = ls_weights_find(w, items[i].name);
         const struct ls_weight_parts *parts = t->parts;
-        ls_inspect_page_tensor(&j, t->name, t->stored ? t->stored : ls_dtype_name(t->type.dtype), &t->type,
-                               t->bytes, "");
+        ls_inspect_page_tensor(&p, t->name, t->stored ? t->stored : ls_dtype_name(t->type.dtype), &t->type,
+                               t->bytes, "", is_buffer(t));
         for (int64_t k = 0; parts && k < parts->n; k++)
-            file_has(&j, &f, parts->at[k].tensor, &parts->at[k].box);
+            file_has(&p, &f, parts->at[k].tensor, &parts->at[k].box);
         if (!parts)
-            file_has(&j, &f, t, NULL);
-        ls_inspect_page_tensor_end(&j);
+            file_has(&p, &f, t, NULL);
+        ls_inspect_page_tensor_end(&p);
     }
     for (int i = 0; i < f.n; i++)
         f.paths[i] = strrchr(f.paths[i], '/') ? strrchr(f.paths[i], '/') + 1 : f.paths[i];
+    ls_module_tree_text(&printed, path, n, items);
     if (s == LS_OK)
-        s = ls_inspect_page_write(o->html, path, &j, f.n, f.paths);
-    ls_str_release(&j.out);
-    ls_arena_release(&a);
+        s = ls_inspect_page_write(&p, o->html, f.n, f.paths, &printed, NULL);
+    ls_inspect_page_release(&p);
+    ls_str_release(&printed);
     return s;
 }
 

@@ -7,23 +7,31 @@
 #include "graph/graph.h"
 #include "inspect_page.h"
 #include "module_tree.h"
+#include "ops/rules.h"
 #include "setup/compiled_recipe.h"
 #include "step/state.h"
 
 typedef struct model {
     ls_recipe *recipe;
     ls_setup setup;
-    ls_graph *graph;
+    ls_graph *graph, *built; /* built: before it was laid out over ranks */
     ls_units units;
 } model;
+
+/* For one sample, as in an evaluation: one is too few for batch norm in training. */
+static ls_status build_model(ls_graph **g, const model *m)
+{
+    LS_TRY(ls_graph_create(g, m->recipe->run.name));
+    ls_graph_evaluate(*g);
+    return ls_recipe_build(*g, m->recipe, 1);
+}
 
 static ls_status build(model *m, const ls_recipe_arg *arg)
 {
     LS_TRY(ls_recipe_load(&m->recipe, arg->name, arg->n_sets, arg->sets));
     LS_TRY(ls_setup_make(&m->setup, m->recipe, (int)m->recipe->workers.max, 0, 0));
-    LS_TRY(ls_graph_create(&m->graph, m->recipe->run.name));
-    ls_graph_evaluate(m->graph); /* one sample is too few for batch norm in training */
-    LS_TRY(ls_recipe_build(m->graph, m->recipe, 1));
+    LS_TRY(build_model(&m->built, m)); /* twice: passes replace a graph */
+    LS_TRY(build_model(&m->graph, m));
     m->graph->n_outputs = 0; /* nothing runs: an output that an axis splits is none of our business */
     LS_TRY(ls_pass_propagate(&m->graph, &m->setup.trainer.parallel));
     const ls_precision precision = ls_trainer_precision(&m->setup.trainer);
@@ -54,7 +62,7 @@ static void note_text(ls_str *out, const model *m, int slot)
     }
 }
 
-static ls_status print_text(const model *m, const ls_ui *ui)
+static ls_status add_text(ls_str *out, const model *m)
 {
     const ls_units *u = &m->units;
     ls_arena scratch;
@@ -73,8 +81,18 @@ static ls_status print_text(const model *m, const ls_ui *ui)
     snprintf(title, sizeof title, "%s (%s)", m->recipe->run.name, m->recipe->model.type);
     const ls_status s = ls_arena_status(&scratch);
     if (s == LS_OK)
-        ls_module_tree_print(ui->out, title, u->n_slots, items);
+        ls_module_tree_text(out, title, u->n_slots, items);
     ls_arena_release(&scratch);
+    return s;
+}
+
+static ls_status print_text(const model *m, const ls_ui *ui)
+{
+    ls_str text = { 0 };
+    const ls_status s = add_text(&text, m);
+    if (s == LS_OK)
+        return ls_print_result(ui->out, &text);
+    ls_str_release(&text);
     return s;
 }
 
@@ -115,42 +133,64 @@ static void layout_about(ls_str *out, const model *m)
                       ls_mesh_text(mesh, &p->mesh), m->units.n);
 }
 
-static ls_status write_page(const model *m, const char *path)
+static void page_parameters(ls_inspect_page *p, const model *m, int ranks)
 {
     const ls_units *u = &m->units;
-    const ls_mesh *mesh = &m->setup.trainer.parallel.mesh;
-    const int ranks = (int)ls_mesh_ranks(mesh);
-    ls_json j = { 0 };
-    ls_str text = { 0 };
-    ls_arena a;
-    ls_arena_init(&a);
-    const char **names = LS_ARENA_ARRAY(&a, const char *, ranks);
-    layout_about(&text, m);
-    ls_inspect_page_begin(&j, m->recipe->run.name, ls_str_text(&text), "rank");
-    for (int r = 0; names && r < ranks; r++)
-        names[r] = ls_arena_printf(&a, "rank %d", r);
     for (int i = 0; i < u->n_slots; i++) {
         const ls_slot *slot = &u->slots[i];
         ls_type whole = slot->whole;
         whole.dtype = slot->type.dtype;
-        ls_inspect_page_tensor(&j, slot->name, ls_dtype_name(whole.dtype), &whole, ls_type_bytes(&whole),
-                               u->units[slot->unit].state);
+        ls_inspect_page_tensor(p, slot->name, ls_dtype_name(whole.dtype), &whole, ls_type_bytes(&whole),
+                               u->units[slot->unit].state, false);
         for (int r = 0; r < ranks; r++) {
-            const ls_local_shard h = ls_slot_local_shard(u, mesh, i, r);
-            ls_str_clear(&text);
+            const ls_local_shard h = ls_slot_local_shard(u, &m->setup.trainer.parallel.mesh, i, r);
+            ls_str text = { 0 };
             ls_local_shard_text(&text, &h);
             if (h.count)
-                ls_inspect_page_held(&j, r, h.count, ls_str_text(&text));
+                ls_inspect_page_held(p, r, h.count, ls_str_text(&text));
+            ls_str_inherit(&p->rows, &text);
+            ls_str_release(&text);
         }
-        ls_inspect_page_tensor_end(&j);
+        ls_inspect_page_tensor_end(p);
     }
-    ls_str_inherit(&j.out, &text);
-    ls_status s = ls_arena_status(&a);
+}
+
+static void page_buffers(ls_inspect_page *p, const model *m, int ranks)
+{
+    for (int i = 0; i < m->built->n_nodes; i++) {
+        const ls_node *n = m->built->nodes[i];
+        if (n->op != &ls_op_buffer)
+            continue;
+        const ls_source_attrs *of = n->attrs;
+        ls_inspect_page_tensor(p, of->name, ls_dtype_name(of->type.dtype), &of->type,
+                               ls_type_bytes(&of->type), "a buffer", true);
+        for (int r = 0; r < ranks; r++)
+            ls_inspect_page_held(p, r, ls_type_count(&of->type), "all of it");
+        ls_inspect_page_tensor_end(p);
+    }
+}
+
+static ls_status write_page(const model *m, const char *path)
+{
+    const int ranks = (int)ls_mesh_ranks(&m->setup.trainer.parallel.mesh);
+    ls_inspect_page p;
+    ls_str about = { 0 }, printed = { 0 };
+    layout_about(&about, m);
+    ls_inspect_page_begin(&p, m->recipe->run.name, ls_str_text(&about), "rank", ranks);
+    const char **names = LS_ARENA_ARRAY(&p.arena, const char *, ranks);
+    for (int r = 0; names && r < ranks; r++)
+        names[r] = ls_arena_printf(&p.arena, "rank %d", r);
+    page_parameters(&p, m, ranks);
+    page_buffers(&p, m, ranks);
+    ls_status s = add_text(&printed, m);
+    ls_str_inherit(&printed, &about);
     if (s == LS_OK)
-        s = ls_inspect_page_write(path, m->recipe->run.name, &j, ranks, names);
-    ls_str_release(&j.out);
-    ls_str_release(&text);
-    ls_arena_release(&a);
+        s = ls_arena_status(&p.arena);
+    if (s == LS_OK)
+        s = ls_inspect_page_write(&p, path, ranks, names, &printed, m->built);
+    ls_inspect_page_release(&p);
+    ls_str_release(&about);
+    ls_str_release(&printed);
     return s;
 }
 
@@ -162,6 +202,7 @@ ls_status ls_inspect_recipe(const ls_inspect_opts *o, const ls_ui *ui)
         s = o->html ? write_page(&m, o->html) : (o->json ? print_json : print_text)(&m, ui);
     ls_units_release(&m.units);
     ls_graph_destroy(&m.graph);
+    ls_graph_destroy(&m.built);
     ls_recipe_destroy(&m.recipe);
     return s;
 }

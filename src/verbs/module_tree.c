@@ -8,6 +8,21 @@
 #include "base/shown.h"
 #include "graph/op.h"
 
+/* A line with control characters made visible. */
+static void add_line(ls_str *out, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void add_line(ls_str *out, const char *format, ...)
+{
+    ls_str line = { 0 };
+    va_list args;
+    va_start(args, format);
+    ls_str_vprintf(&line, format, args);
+    va_end(args);
+    ls_str_add_shown(out, ls_str_text(&line), false);
+    ls_str_add(out, "\n");
+    ls_str_inherit(out, &line);
+    ls_str_release(&line);
+}
+
 /* 1234567 -> "1,234,567" */
 static const char *grouped(char b[32], int64_t x)
 {
@@ -31,7 +46,7 @@ static size_t component(const char *name, size_t from, int depth)
     return dot ? (size_t)(dot - name) - from : strlen(name) - from;
 }
 
-static void level(FILE *out, int depth, int64_t n, const ls_tree_item *items, size_t from)
+static void level(ls_str *out, int depth, int64_t n, const ls_tree_item *items, size_t from)
 {
     char count[32], type[128];
     for (int64_t i = 0; i < n;) {
@@ -47,20 +62,20 @@ static void level(FILE *out, int depth, int64_t n, const ls_tree_item *items, si
             ls_type_text(type, &items[i].type);
             const char *shape = strchr(type, '['),
                        *word = items[i].stored ? items[i].stored : ls_dtype_name(items[i].type.dtype);
-            ls_print_line(out, "%*s%-*.*s %12s  %s %s%s%s", 2 * depth, "", width, (int)len, name + from,
-                          grouped(count, elements), word, shape ? shape : "", items[i].note ? "  " : "",
-                          items[i].note ? items[i].note : "");
+            add_line(out, "%*s%-*.*s %12s  %s %s%s%s", 2 * depth, "", width, (int)len, name + from,
+                     grouped(count, elements), word, shape ? shape : "", items[i].note ? "  " : "",
+                     items[i].note ? items[i].note : "");
             i++;
             continue;
         }
-        ls_print_line(out, "%*s%-*.*s %12s", 2 * depth, "", width, (int)len, name + from,
-                      grouped(count, elements));
+        add_line(out, "%*s%-*.*s %12s", 2 * depth, "", width, (int)len, name + from,
+                 grouped(count, elements));
         level(out, depth + 1, j - i, items + i, from + len + 1);
         i = j;
     }
 }
 
-void ls_module_tree_print(FILE *out, const char *title, int64_t n, const ls_tree_item *items)
+void ls_module_tree_text(ls_str *out, const char *title, int64_t n, const ls_tree_item *items)
 {
     char count[32], size[32];
     int64_t elements = 0;
@@ -69,8 +84,8 @@ void ls_module_tree_print(FILE *out, const char *title, int64_t n, const ls_tree
         elements += ls_type_count(&items[i].type);
         bytes += items[i].stored ? items[i].bytes : ls_type_bytes(&items[i].type);
     }
-    ls_print_line(out, "%-44s %12s  elements in %lld tensors, %s", title, grouped(count, elements),
-                  (long long)n, ls_format_bytes(size, bytes));
+    add_line(out, "%-44s %12s  elements in %lld tensors, %s", title, grouped(count, elements), (long long)n,
+             ls_format_bytes(size, bytes));
     level(out, 1, n, items, 0);
 }
 

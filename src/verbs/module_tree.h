@@ -1,6 +1,6 @@
 /* module_tree.h - parameters as the tree of modules that their dotted names describe, with counts. */
 #pragma once
-#include <stdio.h>
+#include "base/str.h"
 #include "lockstep/types.h"
 
 typedef struct ls_tree_item {
@@ -10,8 +10,9 @@ typedef struct ls_tree_item {
     const char *note; /* printed at the end of the line; NULL: nothing */
 } ls_tree_item;
 
-/* Prints the items, indented by module, and the number of elements of each module. Items of one module must
- * stand together, as in a model or after ls_tree_sort. */
-void ls_module_tree_print(FILE *out, const char *title, int64_t n, const ls_tree_item *items);
+/* Adds a line for each item, indented by module, and the number of elements of each module. Control
+ * characters in names are made visible. Items of one module must stand together, as in a model or after
+ * ls_tree_sort. */
+void ls_module_tree_text(ls_str *out, const char *title, int64_t n, const ls_tree_item *items);
 /* Sorts by name. Numbers in names are compared as numbers: layer_2 comes before layer_10. */
 void ls_tree_sort(int64_t n, ls_tree_item *items);

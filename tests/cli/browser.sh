@@ -130,7 +130,7 @@ readonly PAPER_FAULTS='(function faults() {
   const out = [], root = document.scrollingElement, light = c => c.match(/\d+/g).slice(0, 3).every(v => +v > 200);
   if (root.scrollWidth > innerWidth) out.push(`the page is ${root.scrollWidth} pixels wide on paper of ${innerWidth}`);
   document.querySelectorAll(".card,.chart,table").forEach(e => { if (!light(getComputedStyle(e).backgroundColor)) out.push(`${e.className} is dark`) });
-  document.querySelectorAll(".tools,.controls,.tip,input,button").forEach(e => { if (e.checkVisibility()) out.push(`${e.tagName} ${e.className} is a tool`) });
+  document.querySelectorAll(".tools,.controls,.tip,input").forEach(e => { if (e.checkVisibility()) out.push(`${e.tagName} ${e.className} is a tool`) });
   document.querySelectorAll(".plot>svg,canvas").forEach(e => { if (e.getBoundingClientRect().width < 0.9 * e.closest("figure").clientWidth - 30) out.push("a drawing is narrow") });
   return out.slice(0, 8).join("; ") || "fine" })()'
 whole() {

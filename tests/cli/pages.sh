@@ -144,6 +144,7 @@ refused 2 'html needs --compare' plan mlp-mnist --html x.html
 # ---- a model: the layout of a recipe, and the files of checkpoints
 try 0 inspect vit-fashion-mnist --workers 4 --html model.html
 fine model.html
+whole model.html
 says '^1,006,090,128,3.8 MiB,' '[...document.querySelectorAll(".card b")].map(e => e.textContent)'
 try 0 inspect vit-fashion-mnist --workers 4 --json
 name=encoder.layers.encoder_layer_0.mlp.0.weight
@@ -159,6 +160,12 @@ key ArrowRight; key End; says '^heads' 'facts.textContent'
 js 'input.value = "layer_3.mlp", input.dispatchEvent(new Event("input"))'
 says '^encoder.layers.encoder_layer_3.mlp.[03].(weight|bias)(,|$)' 'rows.filter(n => n.tensor).map(n => n.path)'
 quiet
+try 0 inspect unet-segmentation --html unet.html # skips go around the blocks between; a block opens
+visit unet.html 1280 light
+says '^3$' 'document.querySelectorAll(".link").length'
+js '(document.querySelectorAll(".flow button")[7].click(), 0)'
+says '^true max_pool' '[document.querySelectorAll(".flow button")[7].getAttribute("aria-expanded"), document.querySelectorAll(".flow>li")[7].querySelector("ol").innerText].join(" ")'
+quiet
 try 0 inspect qwen2.5-wikitext --html model.html # an axis splits its outputs
 fine model.html
 says '^true$' 'data.tensors.every(t => t.held.length > 0)'
@@ -169,6 +176,7 @@ says '^2000 100000 1280$' 'rows.length + " " + top_.tensors + " " + document.scr
 try 0 train mlp-mnist --set data.type=shapes --workers 2 --set train.steps=2 --set checkpoint.files=per_rank --set run.name=files
 try 0 inspect runs/files --html files.html
 fine files.html
+whole files.html
 says '^model-rank-00000.safetensors,model-rank-00001.safetensors$' 'holders'
 says '^file true$' 'data.holder + " " + (top_.held.reduce((a, b) => a + b) === top_.bytes)'
 try 0 inspect runs/measured/checkpoints/latest --html whole.html

@@ -34,8 +34,6 @@ const row = (cells, of = 'td') => h('tr', {}, cells.map((c, i) => h(i || of === 
 const table = (head, rows) =>
   h('div', { className: 'scroll', tabIndex: 0 }, h('table', {}, h('thead', {}, row(head, 'th')), h('tbody', {}, rows.map(r => row(r)))));
 
-const card = (value, name) => h('div', { className: 'card' }, h('b', {}, value), h('span', {}, name));
-
 const count = n => Math.round(n).toLocaleString('en');
 function bytes(n) {
   const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];

@@ -1,5 +1,6 @@
-/* model.js - a model as the tree that its tensors' names describe: parameters, types, shapes, bytes, and who holds what. */
-const data = dataOf('data'), main = document.querySelector('main');
+/* model.js - a model as the tree that its tensors' names describe: parameters, types, shapes, bytes, and who holds what; and its blocks
+ * in the order of the forward pass, with lines from each to those that read its results. C wrote the words and the tables. */
+const data = dataOf('data');
 const order = data.holders.map((name, i) => i).sort((a, b) => data.holders[a].localeCompare(data.holders[b], 'en', { numeric: true }));
 const holders = order.map(i => data.holders[i]), many = holders.length > 1;
 data.tensors.forEach(t => t.held.forEach(x => { x.by = order.indexOf(x.by); }));
@@ -22,21 +23,22 @@ function readTree() {
   sum(top);
   return top;
 }
-/* Adds up what is below a node: [elements of each holder]. A loop, because recursion in a deep tree could overflow the stack. */
+/* Adds up what is below a node: [elements of each holder]. Buffers are no parameters. A loop, because recursion in a deep tree could overflow the stack. */
 function sum(top) {
   const nodes = [top];
   for (let i = 0; i < nodes.length; i++)
     nodes.push(...nodes[i].children.values());
   nodes.reverse().forEach(n => {
-    Object.assign(n, { elements: 0, bytes: 0, tensors: 0, held: new Array(holders.length).fill(0), types: new Set() });
+    Object.assign(n, { elements: 0, buffers: 0, bytes: 0, tensors: 0, held: new Array(holders.length).fill(0), types: new Set() });
     if (n.tensor) {
       const t = n.tensor, each = t.elements ? t.bytes / t.elements : 0;
-      Object.assign(n, { elements: t.elements, bytes: t.bytes, tensors: 1 });
+      Object.assign(n, { elements: t.buffer ? 0 : t.elements, buffers: t.buffer ? t.elements : 0, bytes: t.bytes, tensors: 1 });
       n.types.add(t.dtype);
       t.held.forEach(h => { n.held[h.by] += h.count * each; });
     }
     n.children.forEach(c => {
       n.elements += c.elements;
+      n.buffers += c.buffers;
       n.bytes += c.bytes;
       n.tensors += c.tensors;
       c.held.forEach((b, i) => { n.held[i] += b; });
@@ -78,8 +80,8 @@ function strip(n) {
 function makeRow(n) {
   const t = n.tensor, row = h('div', { className: 'node', tabIndex: -1, attributes: { role: 'treeitem', 'aria-level': n.depth + 1 } },
     h('span', { className: 'title', style: `padding-left:${Math.min(n.depth, 12) * 16}px` },
-      h('span', { className: 'twist' }, t ? '' : n.open || filter ? '▾' : '▸'), h('b', {}, n.name), t ? h('small', {}, `${t.dtype} ${shapeOf(t)}`) : null),
-    h('span', { className: 'number' }, count(n.elements)), h('span', { className: 'number' }, bytes(n.bytes)),
+      h('span', { className: 'twist' }, t ? '' : n.open || filter ? '▾' : '▸'), h('b', {}, n.name), t ? h('small', {}, `${t.dtype} ${shapeOf(t)}${t.buffer ? ', buffer' : ''}`) : null),
+    h('span', { className: 'number' }, t && t.buffer ? '' : count(n.elements)), h('span', { className: 'number' }, bytes(n.bytes)),
     h('span', { className: 'size' }, h('i', { style: `width:${(100 * n.bytes / (top_.bytes || 1)).toFixed(2)}%` })), many ? strip(n) : null);
   if (!t)
     row.setAttribute('aria-expanded', String(Boolean(n.open || filter)));
@@ -134,7 +136,8 @@ function tell(n) {
   const t = n.tensor, fact = (name, value) => value ? h('div', {}, h('dt', {}, name), h('dd', {}, value)) : '';
   const held = t ? t.held.map(x => `${holders[x.by]}: ${x.what}`) : many ? holders.map((name, i) => `${name}: ${bytes(n.held[i])}`) : [];
   facts.replaceChildren(h('h3', {}, n.path || data.title),
-    fact('parameters', count(n.elements) + (t ? '' : ` in ${count(n.tensors)} tensor${n.tensors === 1 ? '' : 's'}`)), fact('bytes', `${bytes(n.bytes)}, ${percent(n.bytes / (top_.bytes || 1))} of all`),
+    fact('parameters', n.elements ? count(n.elements) : ''), fact('in buffers', n.buffers ? count(n.buffers) : ''),
+    fact('tensors', t ? '' : count(n.tensors)), fact('bytes', `${bytes(n.bytes)}, ${percent(n.bytes / (top_.bytes || 1))} of all`),
     fact(t ? 'type' : 'types', t ? `${t.dtype} ${shapeOf(t)}` : [...n.types].join(', ')), fact('stored in', t ? t.where : ''),
     fact('held by', held.slice(0, 64).join('; ') + (held.length > 64 ? `; and ${held.length - 64} more` : '')));
 }
@@ -162,14 +165,54 @@ function openAll(open) {
   draw();
 }
 const button = (text, does) => h('button', { type: 'button', onclick: does }, text);
-const per = top_.held, most = per.reduce((a, b) => Math.max(a, b), 0), least = per.reduce((a, b) => Math.min(a, b), Infinity);
-main.append(h('h1', {}, data.title), data.about ? h('p', { className: 'sub' }, data.about) : '',
-  h('div', { className: 'cards' }, card(count(top_.elements), 'parameters'), card(count(top_.tensors), 'tensors'), card(bytes(top_.bytes), [...top_.types].sort().join(', ')),
-    many ? card(bytes(most), `${most === least ? 'in each' : 'the most in one'} of ${count(holders.length)} ${data.holder}s`) : null),
+document.getElementById('tree').append(
   h('div', { className: 'tools' }, h('label', { htmlFor: 'filter' }, 'Module'), input, button('open all', () => openAll(true)), button('close all', () => openAll(false))),
   many ? h('p', { className: 'note' }, `One cell for each ${data.holder}, ${holders[0]} to ${holders[holders.length - 1]}: a full cell holds all of it.`) : '',
   h('div', { className: 'head' }, h('span', {}, 'module'), h('span', { className: 'number' }, 'parameters'), h('span', { className: 'number' }, 'bytes'), h('span', {}, 'size'), many ? h('span', {}, data.holder + 's') : null),
   tree, note, facts);
-main.classList.toggle('many', many);
+document.querySelector('main').classList.toggle('many', many);
 draw();
 tell(top_);
+
+/* ---- the forward pass */
+
+/* Lines from a block to a later one that is not the next go around those between, the longer the farther out. */
+function drawLines(list, lines) {
+  const boxes = [...list.children].map(e => ({ top: e.offsetTop, bottom: e.offsetTop + e.offsetHeight })), links = [], lanes = [];
+  data.graph.forEach((part, to) => part.from.forEach(from => { if (to - from > 1) links.push({ from, to }); }));
+  links.sort((a, b) => (a.to - a.from) - (b.to - b.from) || a.from - b.from);
+  links.forEach(l => {
+    let k = lanes.findIndex(taken => taken.every(o => o.to <= l.from || o.from >= l.to));
+    k = k >= 0 ? k : lanes.push([]) - 1;
+    lanes[k].push(l);
+    l.lane = k;
+  });
+  const room = Math.min(14 * lanes.length + 10, 150), step = lanes.length ? (room - 10) / lanes.length : 0;
+  list.style.marginRight = room + 'px';
+  const right = list.offsetLeft + list.offsetWidth, height = list.offsetHeight;
+  lines.setAttribute('viewBox', `0 0 ${right + room} ${height}`);
+  lines.setAttribute('width', right + room);
+  lines.setAttribute('height', height);
+  lines.replaceChildren(...links.map(l => {
+    const x = right + 8 + step * (l.lane + 0.5), y0 = boxes[l.from].bottom - 9 - list.offsetTop, y1 = boxes[l.to].top + 10 - list.offsetTop;
+    return svg('path', { class: 'link', d: `M${right} ${y0}H${x - 5}q5 0 5 5V${y1 - 5}q0 5 -5 5H${right + 1}m5 -4l-5 4l5 4` });
+  }));
+}
+function block(part, number) {
+  const details = part.operations.map(([op, below, type]) => h('li', {}, h('b', {}, op), below ? ' ' + below : '', h('small', {}, type)));
+  const inside = h('ol', { hidden: true }, details), n = part.operations.length;
+  const title = h('button', { type: 'button', attributes: { 'aria-expanded': 'false' } }, h('b', {}, part.name),
+    h('span', {}, [n ? `${count(n)} operation${n > 1 ? 's' : ''}` : '', part.parameters ? count(part.parameters) + ' parameters' : ''].filter(t => t).join(', ')), h('span', { className: 'result' }, part.result));
+  title.addEventListener('click', () => {
+    inside.hidden = !inside.hidden;
+    title.setAttribute('aria-expanded', String(!inside.hidden));
+    redrawAll();
+  });
+  return h('li', { className: part.from.includes(number - 1) ? 'next' : '' }, title, n ? inside : '');
+}
+if (data.graph) {
+  const list = h('ol', { className: 'flow', attributes: { 'aria-label': 'blocks of the forward pass' } }, data.graph.map(block)), lines = svg('svg', { 'aria-hidden': 'true' });
+  document.getElementById('graph').prepend(h('div', { className: 'graph' }, lines, list));
+  onRedraw.push(() => drawLines(list, lines));
+  new ResizeObserver(() => drawLines(list, lines)).observe(list.parentNode);
+}
