@@ -93,7 +93,7 @@ static ls_status rounds(bench *b)
         LS_TRY(lap(b, &start, &ignored));
         memcpy(b->copy, b->trainer->staging, b->trainer->compiled.staging_bytes);
         LS_TRY(lap(b, &start, &copy));
-        LS_TRY(ls_trainer_stage_state(&v, &lists, b->trainer, b->dir, &EMPTY));
+        LS_TRY(ls_trainer_stage_state(&v, &lists, b->trainer, b->dir, &EMPTY, b->trainer->staging));
         LS_TRY(lap(b, &start, &stage));
         LS_TRY(ls_saving_write(v));
         LS_TRY(ls_saving_collect(v));
