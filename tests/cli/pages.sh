@@ -28,9 +28,9 @@ says '^step.html,log/rank-0.step.html,log/rank-0.memory.html$' '[...document.que
 visit runs/first/report.html 1280 light # the keyboard: behind the links Tab leads to the charts, the arrow keys show values
 shown='[...document.querySelectorAll(".tip")].map(t => t.textContent).filter(t => t)'
 for tab in 1 2 3 4; do key Tab; done
-says '^plot img loss over optimizer steps, a drawing' '[document.activeElement.className, document.activeElement.getAttribute("role"), document.activeElement.getAttribute("aria-label")].join(" ")'
-key End; says '^training, each step  [0-9.]+  \(step 30\)' "$shown"
-key ArrowLeft; says '^training, each step  [0-9.]+  \(step (29|30)\)' "$shown"
+says '^plot img loss over steps, a drawing' '[document.activeElement.className, document.activeElement.getAttribute("role"), document.activeElement.getAttribute("aria-label")].join(" ")'
+key End; says '^training  [0-9.]+  \(step 30\)' "$shown"
+key ArrowLeft; says '^training  [0-9.]+  \(step (29|30)\)' "$shown"
 key Tab; says '^$' "$shown"
 fine runs/first/log/rank-0.memory.html
 whole runs/first/log/rank-0.memory.html
