@@ -161,8 +161,8 @@ contains
     status = lsf_loader_create(loader, trainer, set, seed, epoch, epochs, yes(shuffle, .true.), yes(drop_last, .false.))
   end function
 
-  ! Makes STORAGE/NAME or opens the one that an earlier start left. best: the metric by which a checkpoint is the best.
-  ! async: checkpoints are written beside the program. Collective.
+  ! Makes STORAGE/NAME or opens the one that an earlier start left. storage: a folder, or s3://BUCKET/PREFIX. best: the
+  ! metric by which a checkpoint is the best. async: checkpoints are written beside the program. Collective.
   function ls_run_open(run, storage, name, group, config, keep, keep_best, best, best_is_max, async) result(status)
     type(ls_run), intent(out) :: run
     character(len=*), intent(in) :: storage, name

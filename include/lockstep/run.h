@@ -56,7 +56,14 @@ LS_API ls_run_opts ls_run_opts_default(void);
 
 /* Makes STORAGE/NAME or opens the one that an earlier start left, and locks it for as long as the run is
  * open. `group` must outlive it; NULL: one rank. LS_E_USAGE when the folder is something else, or another
- * process has it. Of several hosts all must see the same storage. Collective. */
+ * process has it. Of several hosts all must see the same storage. Collective.
+ *
+ * storage: a folder; or a bucket, s3://BUCKET/PREFIX (docs/run_directory.md: keys, other servers). Then the
+ * run lies in the cache of this machine (ls_run_where: path), which ranks on several hosts must share
+ * (LOCKSTEP_CACHE). Rank 0 fetches here what the bucket has more of: LS_E_USAGE when the bucket or the keys
+ * are refused, LS_E_IO when the server cannot, LS_E_STOPPED after a request to stop. It copies each
+ * checkpoint to the bucket when it is complete (with `async` beside the program), and everything else then
+ * and at the end. A copy that fails is a warning, and the next one sends what is missing. */
 LS_API ls_status ls_run_open_with(ls_run **out, const char *storage, const char *name, ls_group *group,
                                   const ls_run_opts *o LS_OR_DEFAULTS);
 #ifdef __cplusplus
@@ -70,7 +77,7 @@ LS_API ls_status ls_run_open_with(ls_run **out, const char *storage, const char 
 /* Where this rank stands. Lives as long as the run. Local. */
 typedef struct ls_run_place {
     int rank, ranks, local_rank, local_ranks, hosts; /* local: on this host */
-    const char *name, *storage, *path;               /* path: STORAGE/NAME */
+    const char *name, *storage, *path; /* path: STORAGE/NAME, or of a bucket its folder in the cache */
     int64_t attempt;                                 /* 0, one more at each later start */
 } ls_run_place;
 LS_API const ls_run_place *ls_run_where(const ls_run *r);
@@ -183,7 +190,9 @@ LS_API void ls_result_free(ls_result **r); /* nulls *r; null is fine */
 
 /* Ends the run, frees it, nulls *r, and returns `how`, or why it could not end so. LS_OK: finished,
  * LS_E_STOPPED: stopped; then this is collective. Any other: failed, with this thread's message, with which
- * the other ranks' calls end, too. *result (may be NULL) as of ls_result_read; NULL when that fails. */
+ * the other ranks' calls end, too. Of a run in a bucket that ended well, rank 0 alone returns why the bucket
+ * has not got all of it: it is complete in the cache, and the next start sends the rest. *result (may be
+ * NULL) as of ls_result_read; NULL when that fails. */
 LS_API ls_status ls_run_finish(ls_run **run, ls_status how, ls_result **result);
 
 #ifdef __cplusplus

@@ -1,8 +1,9 @@
-/* remote.h - a run whose storage is a bucket (run.storage: s3://BUCKET/PREFIX). The run directory lies in the
- * cache on this machine, and what is in it is copied to PREFIX/NAME in the bucket: a checkpoint when it has
- * its name, the rest then and at the end. The manifest of a checkpoint is written behind all its other files,
- * so in the bucket too a checkpoint is whole or not there. A machine whose cache has less than the bucket
- * fetches the newest checkpoint.
+/* remote.h - a run whose storage is a bucket (run.storage or ls_run_open: s3://BUCKET/PREFIX). The run
+ * directory lies in the cache on this machine, and what is in it is copied to PREFIX/NAME in the bucket: a
+ * checkpoint when it has its name, the rest then and at the end. The manifest of a checkpoint is written
+ * behind all its other files, so in the bucket too a checkpoint is whole or not there. A machine whose cache
+ * has less than the bucket fetches the newest checkpoint, and those of a program that have names of their
+ * own.
  *
  * The bucket's keys are the paths in the run directory; checkpoints/latest and checkpoints/best, links there,
  * are small objects with the name that they point to. */

@@ -11,10 +11,12 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "base/file.h"
+#include "base/log.h"
 #include "base/sys.h"
 #include "comm/comm.h"
 #include "comm/group.h"
 #include "record/remote.h"
+#include "record/run_owner.h"
 #include "record/rundir.h"
 #include "record/step_folder.h"
 #include "run_own.h"
@@ -110,12 +112,13 @@ static ls_status run_check(const char *storage, const char *name, const ls_run_o
                        "a run needs a storage, and the name of a folder in it, without '/' and not beginning "
                        "with '.': got \"%s\", \"%s\"",
                        storage ? storage : "", name ? name : "");
+    const bool elsewhere = !strncmp(storage, "s3://", 5) || !strncmp(storage, "file://", 7);
     if (!o->config || o->keep < 1 || o->keep_best < 0)
         return ls_fail(LS_E_ARG, "run %s: keep 1 checkpoint or more, and a config that is not NULL", name);
     if (o->keep_best > 1 && !o->best)
         return ls_fail(LS_E_ARG, "run %s: keep_best %lld needs the metric by which they are the best: best",
                        name, (long long)o->keep_best);
-    return ls_path_check(name, storage);
+    return elsewhere ? LS_OK : ls_path_check(name, storage);
 }
 
 /* `lockstep launch` records there why it starts the ranks again. */
@@ -126,9 +129,18 @@ static void tell_launcher(const ls_run *r)
     free(path);
 }
 
+/* Fetches what the bucket has of the run, unless another process has the run here. Only on rank 0. */
+static ls_status open_bucket(ls_run *r)
+{
+    LS_TRY(ls_remote_open(&r->remote, r->storage, r->name));
+    return r->remote && !ls_run_is_held(ls_remote_folder(r->remote)) ? ls_remote_pull(r->remote) : LS_OK;
+}
+
 static ls_status open_run(ls_run *r, const char *config)
 {
     const ls_own_run own = { r->storage, r->name, config, r->best };
+    if (ls_group_rank(r->group) == 0)
+        LS_TRY(open_bucket(r));
     LS_TRY(ls_rundir_open_own(&r->dir, &own, r->group));
     ls_run_place *p = &r->place;
     ls_group *g = r->group;
@@ -137,6 +149,7 @@ static ls_status open_run(ls_run *r, const char *config)
         r->name,          r->storage,       r->dir->path,           r->dir->attempt
     };
     LS_TRY(open_checkpoints(r));
+    r->snapshots.remote = r->remote;
     ls_rundir_set_reported(r->dir, r->latest.step, r->latest.epoch, &r->saved.metrics);
     r->reported = ls_now();
     char text[4200];
@@ -270,6 +283,21 @@ static void end_badly(ls_run *r, ls_status s, const char *message)
     ls_report_write(r->dir, &(ls_report){ .state = LS_RUN_FAILED });
 }
 
+/* Uploads what the bucket has not got, while the run is still locked. A failure is only reported where the
+ * run ended well. Only rank 0 has a bucket. */
+static ls_status send_end(const ls_run *r, ls_status how)
+{
+    char reason[2048];
+    const ls_status s = ls_remote_push(r->remote);
+    snprintf(reason, sizeof reason, "%s", s == LS_OK ? "" : ls_error_message());
+    if (s != LS_OK && how != LS_OK)
+        ls_log_warn("%s", reason);
+    return s == LS_OK || how != LS_OK
+               ? LS_OK
+               : ls_fail(s, "%s; the run is complete in %s; start the program again to upload it", reason,
+                         r->place.path);
+}
+
 ls_status ls_run_finish(ls_run **run, ls_status how, ls_result **result)
 {
     LS_ARG(run);
@@ -289,6 +317,11 @@ ls_status ls_run_finish(ls_run **run, ls_status how, ls_result **result)
         how = ended;
     } else if (r->place.rank == 0) {
         ls_group_names_run(r->group, "");
+    }
+    const ls_status sent = send_end(r, how);
+    if (sent != LS_OK) {
+        snprintf(message, sizeof message, "%s", ls_error_message());
+        how = sent;
     }
     path = ls_sys_strdup(r->place.path);
     ls_rundir_close(&r->dir, LS_RUN_NEW, NULL); /* the final state is already written */

@@ -1,7 +1,7 @@
 #!/bin/bash
-# storage.sh COMMAND SERVER - a run whose storage is a bucket: a server of our own (tests/net/s3/server.c), a machine whose disk is empty, a process that is
+# storage.sh COMMAND SERVER PROGRAM EXAMPLE - a run whose storage is a bucket: a server of our own (tests/net/s3/server.c), a machine whose disk is empty, a process that is
 # killed in the middle of an upload, a server that is busy, full, or refuses the keys.
-server=$2
+server=$2 program=$3 example=$4
 source "$(dirname "$0")/common.sh"
 needs curl
 bucket_server "$server"
@@ -97,6 +97,47 @@ refused 1 "cannot write .*507 XMinioStorageFull, the test says so & means it; ma
 has err "^warning: cannot write .*the next one tries again"
 control well
 try 0 train full.yaml; machine sixth; try 0 train full.yaml; has err "is finished"; equal full
+
+# ---- a program of one's own: half of its reports here, the others on another machine; and a checkpoint that has a name
+# runs STATUS WORDS...: the program
+runs() { local want=$1; shift; what="program $*"; "$program" "$@" >out 2>err; local got=$?; [ $got -eq "$want" ] || { bad "$what: exit status $got instead of $want"; cat err; }; }
+there="s3://bucket/my runs"
+machine first
+runs 0 runs undisturbed 6 full
+runs 0 "$there" program 3 full
+grep -E '^(PUT|POST) .*/program/checkpoints/full/' requests | tail -n 1 >last; has last 'manifest.json'
+has requests "^PUT /bucket/my runs/program/config.txt"; times 0 requests "^PUT .*/program/lock.txt"
+machine second
+runs 0 "$there" program 6 full
+has "$(stored program)/log/rank-0.log" "attempt 1 continues from .*/checkpoints/step-00000030"
+for folder in latest full; do cmp "runs/undisturbed/checkpoints/$folder/model.safetensors" "$(stored program)/checkpoints/$folder/model.safetensors" || bad "$what: another $folder"; done
+times 1 "$(stored program)/metrics.jsonl" '"kind":"report","report":2,'
+times 2 requests "^PUT .*/program/checkpoints/full/manifest.json"; times 1 requests "^DELETE .*/program/checkpoints/full/manifest.json"
+machine third # it has ended, and everything is fetched: what has a name, too
+runs 0 "$there" program 6
+for folder in latest full; do try 0 inspect "$(stored program)/checkpoints/$folder" --verify; done
+cmp runs/undisturbed/checkpoints/full/model.safetensors "$(stored program)/checkpoints/full/model.safetensors" || bad "program: another full"
+try 0 runs "$LOCKSTEP_CACHE/storage/bucket/my runs"; has out "^program +finished +6"
+# several ranks, of which one is killed: started again, and whole on another machine
+machine fourth
+LOCKSTEP_FAULT=kill@600:rank=1 try 0 launch --workers 2 --max-failures 1 -- "$example" "$there" pair; has err "restart 1 of 1 in 0.5 s from step"
+"$example" runs pair >out 2>err || bad "the example"
+machine fifth
+"$example" "$there" pair >out 2>err || bad "the example does not go on: $(cat err)"
+[ ! -s out ] || bad "the example goes on with a run that is finished"
+cmp runs/pair/checkpoints/latest/model.safetensors "$(stored pair)/checkpoints/latest/model.safetensors" || bad "pair: other weights"
+has "$(stored pair)/metrics.jsonl" '"kind":"restart"'
+# full: the program goes on, and its end says so; the next start sends it
+control full
+runs 1 "$there" unsent 2
+has err "^error: cannot write .*507 .*; the run is complete in .*/my runs/unsent; start the program again to upload it"
+has "$(stored unsent)/result.json" '"state":"finished"'
+control well
+runs 0 "$there" unsent 2; machine sixth; runs 0 "$there" unsent 2; has "$(stored unsent)/log/rank-0.log" "continues from .*step-00000020"
+control wrong
+runs 1 "$there" refused 2; has err "cannot list s3://bucket/my runs/refused/: the server says 403"; [ ! -e "$(stored refused)" ] || bad "a refused run left a folder"
+control well
+runs 1 gs://bucket/runs one 2; has err "gs:// is not supported"
 
 # ---- one message
 bucket none

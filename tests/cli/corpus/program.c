@@ -1,5 +1,6 @@
 /* program.c - a user's own program for cli.corpus: `program STORAGE NAME REPORTS` writes this many reports,
- * each with a checkpoint of four numbers; it continues after the newest checkpoint. `residual` is NaN in the
+ * each with a checkpoint of four numbers; it continues after the newest checkpoint. With a fourth word it
+ * saves beside its work, and ends with a checkpoint that has this name. `residual` is NaN in the
  * first report, `energy` begins with the second, and `lr` and `memory` are also keys of Lockstep's own rows.
  */
 #include <math.h>
@@ -11,7 +12,7 @@
 /* a name may have 100 bytes */
 #define LONG_NAME "maximum_norm_of_the_residual_in_the_outermost_layer_of_cells_on_all_ranks"
 
-static ls_status loop(ls_run *run, int64_t reports)
+static ls_status loop(ls_run *run, int64_t reports, const char *full)
 {
     float x[4] = { 0 };
     char text[32];
@@ -34,18 +35,18 @@ static ls_status loop(ls_run *run, int64_t reports)
         snprintf(text, sizeof text, "report %lld", (long long)i);
         LS_TRY(ls_report(run, metrics, i ? 8 : 7, &contents, .step = 10 * (i + 1), .epoch = i));
     }
-    return LS_OK;
+    return full ? ls_report(run, NULL, 0, &contents, .checkpoint = full) : LS_OK;
 }
 
 int main(int argc, char **argv)
 {
     ls_run *run = NULL;
-    if (argc != 4)
+    if (argc < 4 || argc > 5)
         return 2;
     ls_status s = ls_run_open(&run, argv[1], argv[2], NULL, .best = "residual", .keep = 1,
-                              .config = "cells 64\nscheme <implicit> & stable\n");
+                              .config = "cells 64\nscheme <implicit> & stable\n", .async = argc == 5);
     if (s == LS_OK)
-        s = ls_run_finish(&run, loop(run, atoll(argv[3])), NULL);
+        s = ls_run_finish(&run, loop(run, atoll(argv[3]), argv[4]), NULL);
     if (s != LS_OK)
         fprintf(stderr, "error: %s\n", ls_error_message());
     return s == LS_OK ? 0 : 1;

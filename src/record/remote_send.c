@@ -1,0 +1,245 @@
+/* remote_send.c - copies a run to its bucket (remote.h). */
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/oserror.h"
+#include "base/sys.h"
+#include "record/remote_own.h"
+#include "record/step_folder.h"
+
+/* After a request to stop the last checkpoint is still sent, as long as the bucket's server takes it: seconds
+ * without a byte. */
+static const double PATIENCE = 5;
+
+static bool is_there(const ls_s3_list *l, const char *key)
+{
+    for (size_t i = 0; i < l->n; i++)
+        if (!strcmp(l->at[i].key, key))
+            return true;
+    return false;
+}
+
+static ls_status send(ls_remote *r, const char *key)
+{
+    char *path = ls_path_join(r->folder, key);
+    const ls_status s = path ? ls_s3_put_file(r->s3, key, path)
+                             : ls_fail(LS_E_MEMORY, "%s: out of memory", r->storage);
+    free(path);
+    return s;
+}
+
+/* The next line of a manifest, without the comma behind it, that does not depend on trainer.json. NULL: there
+ * is none. */
+static const char *next_line(const char **at, size_t *n)
+{
+    while (**at) {
+        const char *line = *at;
+        *n = strcspn(line, "\n");
+        *at = line + *n + (line[*n] == '\n');
+        while (*n && strchr(",]", line[*n - 1]))
+            --*n;
+        if (strncmp(line, "{\"name\":\"trainer.json\"", 22) && strncmp(line, "\"digest\"", 8))
+            return line;
+    }
+    return NULL;
+}
+
+/* Whether two checkpoints of one step have the same weights and optimizer state. */
+static bool same_tensors(const char *a, const char *b)
+{
+    for (;;) {
+        size_t n = 0, m = 0;
+        const char *x = next_line(&a, &n), *y = next_line(&b, &m);
+        if (!x || !y)
+            return !x && !y;
+        if (n != m || memcmp(x, y, n))
+            return false;
+    }
+}
+
+/* Whether the bucket's checkpoint with this manifest is as good as the one here. That of a step is left alone
+ * then, even if it lacks the end of its epoch, which the next start would do again: to replace it means that
+ * for some time there is none. One with a name of its own (`named`) is the same only in all its files. */
+static ls_status same_checkpoint(ls_remote *r, const char *key, bool named, bool *same)
+{
+    char *path = ls_path_join(r->folder, key), *here = NULL, *there = NULL;
+    size_t n = 0, m = 0;
+    ls_status s = path ? ls_file_read(&here, &n, path)
+                       : ls_fail(LS_E_MEMORY, "%s: out of memory", r->storage);
+    if (s == LS_OK)
+        s = ls_s3_get(&there, &m, r->s3, key);
+    *same = s == LS_OK && (named ? n == m && !memcmp(here, there, n) : same_tensors(here, there));
+    free(there);
+    free(here);
+    free(path);
+    return s;
+}
+
+/* The files of a checkpoint, the manifest last. */
+static ls_status send_files(ls_remote *r, const char *name)
+{
+    ls_str key = { 0 };
+    ls_remote_add_key(&key, name, "");
+    char *folder = ls_path_join(r->folder, ls_str_text(&key));
+    DIR *d = folder ? opendir(folder) : NULL;
+    ls_status s = d ? LS_OK : ls_fail_os(folder ? folder : r->folder, "read", errno);
+    for (const struct dirent *e; s == LS_OK && (e = readdir(d));) {
+        if (*e->d_name == '.' || !strcmp(e->d_name, LS_REMOTE_MANIFEST))
+            continue;
+        ls_str_clear(&key);
+        ls_remote_add_key(&key, name, e->d_name);
+        s = send(r, ls_str_text(&key));
+    }
+    if (d)
+        closedir(d);
+    free(folder);
+    ls_str_clear(&key);
+    ls_remote_add_key(&key, name, LS_REMOTE_MANIFEST);
+    if (s == LS_OK)
+        s = send(r, ls_str_text(&key));
+    ls_str_release(&key);
+    return s;
+}
+
+/* Sends a checkpoint that the bucket has not got, or has another one of. */
+static ls_status send_folder(ls_remote *r, const ls_s3_list *l, const char *name)
+{
+    ls_str manifest = { 0 };
+    bool same = false;
+    ls_status s = LS_OK;
+    ls_remote_add_key(&manifest, name, LS_REMOTE_MANIFEST);
+    if (is_there(l, ls_str_text(&manifest))) {
+        s = same_checkpoint(r, ls_str_text(&manifest), ls_step_folder_parse(name) < 0, &same);
+        if (s == LS_OK && !same)
+            s = ls_s3_remove(r->s3, ls_str_text(&manifest));
+    }
+    ls_str_release(&manifest);
+    return s == LS_OK && !same ? send_files(r, name) : s;
+}
+
+static ls_status send_step(ls_remote *r, const ls_s3_list *l, int64_t step)
+{
+    char name[LS_STEP_FOLDER_ROOM];
+    for (size_t i = 0; i < r->n_done; i++)
+        if (r->done[i] == step)
+            return LS_OK;
+    const ls_status s = send_folder(r, l, ls_step_folder(name, step));
+    int64_t *grown = s == LS_OK ? ls_sys_realloc(r->done, (r->n_done + 1) * sizeof *grown) : NULL;
+    if (grown) { /* without memory for it the next call compares again */
+        r->done = grown;
+        r->done[r->n_done++] = step;
+    }
+    return s;
+}
+
+/* Those of a user's program that have names of their own. */
+static ls_status send_named(ls_remote *r, const ls_s3_list *l)
+{
+    char *folder = ls_path_join(r->folder, LS_REMOTE_CHECKPOINTS);
+    DIR *d = folder ? opendir(folder) : NULL;
+    ls_status s = LS_OK;
+    for (const struct dirent *e; s == LS_OK && d && (e = readdir(d));)
+        if (*e->d_name != '.' && ls_step_folder_parse(e->d_name) < 0 && strcmp(e->d_name, "latest") &&
+            strcmp(e->d_name, "best") && ls_remote_has(r, e->d_name))
+            s = send_folder(r, l, e->d_name);
+    if (d)
+        closedir(d);
+    free(folder);
+    return s;
+}
+
+/* The checkpoints of steps that are gone here, or half: the manifests first, so that none is taken for whole.
+ */
+static ls_status remove_gone(ls_remote *r, const ls_s3_list *l)
+{
+    for (int manifests = 1; manifests >= 0; manifests--)
+        for (size_t i = 0; i < l->n; i++) {
+            const char *file;
+            const int64_t step = ls_remote_step_of(l->at[i].key, &file);
+            if (step >= 0 && !ls_remote_has_step(r, step) &&
+                (strcmp(file, LS_REMOTE_MANIFEST) == 0) == manifests)
+                LS_TRY(ls_s3_remove(r->s3, l->at[i].key));
+        }
+    return LS_OK;
+}
+
+static ls_status send_links(ls_remote *r)
+{
+    static const char *const LINKS[] = { LS_REMOTE_CHECKPOINTS "/latest", LS_REMOTE_CHECKPOINTS "/best" };
+    for (int i = 0; i < 2; i++) {
+        char *path = ls_path_join(r->folder, LINKS[i]), name[64] = "";
+        const ssize_t n = path ? readlink(path, name, sizeof name - 1) : -1;
+        free(path);
+        if (n > 0)
+            LS_TRY(ls_s3_put(r->s3, LINKS[i], name, (size_t)n));
+    }
+    return LS_OK;
+}
+
+/* The files of the folder `below` of the run ("", "log/"), without those of checkpoints. */
+static ls_status send_rest(ls_remote *r, const char *below)
+{
+    char *folder = ls_path_join(r->folder, below);
+    DIR *d = folder ? opendir(folder) : NULL;
+    ls_status s = LS_OK;
+    for (const struct dirent *e; s == LS_OK && d && (e = readdir(d));) {
+        char *path = ls_path_join(folder, e->d_name);
+        struct stat st;
+        ls_str key = { 0 };
+        ls_str_printf(&key, "%s%s", below, e->d_name);
+        const bool skip = *e->d_name == '.' || !path || lstat(path, &st) != 0 || strstr(e->d_name, ".tmp-") ||
+                          !strcmp(ls_str_text(&key), "lock.txt") ||
+                          !strcmp(ls_str_text(&key), LS_REMOTE_CHECKPOINTS);
+        if (!skip && S_ISREG(st.st_mode))
+            s = send(r, ls_str_text(&key));
+        if (!skip && S_ISDIR(st.st_mode)) {
+            ls_str_add(&key, "/");
+            s = send_rest(r, ls_str_text(&key));
+        }
+        ls_str_release(&key);
+        free(path);
+    }
+    if (d)
+        closedir(d);
+    free(folder);
+    return s;
+}
+
+static ls_status push(ls_remote *r)
+{
+    ls_s3_list l;
+    int64_t *steps = NULL;
+    size_t n = 0;
+    LS_TRY(ls_s3_list_all(&l, r->s3, LS_REMOTE_CHECKPOINTS "/"));
+    ls_status s = ls_remote_steps(r, &steps, &n);
+    for (size_t i = 0; s == LS_OK && i < n; i++)
+        if (ls_remote_has_step(r, steps[i]))
+            s = send_step(r, &l, steps[i]);
+    if (s == LS_OK)
+        s = send_named(r, &l);
+    if (s == LS_OK)
+        s = send_links(r); /* they must not point to what goes now */
+    if (s == LS_OK)
+        s = remove_gone(r, &l);
+    if (s == LS_OK)
+        s = send_rest(r, "");
+    free(steps);
+    ls_s3_list_release(&l);
+    return s;
+}
+
+ls_status ls_remote_push(ls_remote *r)
+{
+    if (!r)
+        return LS_OK;
+    ls_s3_set_patience(r->s3, PATIENCE);
+    const ls_status s = push(r);
+    ls_s3_set_patience(r->s3, 0);
+    return s;
+}
