@@ -8,7 +8,7 @@
 bool ls_stop_asked(void);
 
 /* While this thread holds requests, it is asked nothing: for work of all ranks that must end on all of them
- * at once (comm/watch.h), though a part of it, such as building a model, could be thrown away by itself. */
+ * at once (comm/rounds.h), though a part of it, such as building a model, could be thrown away by itself. */
 void ls_stop_hold(bool held);
 
 /* LS_E_STOPPED with "stopped while DOING" if a stop is requested, else LS_OK. */

@@ -84,7 +84,7 @@ static ls_status axis_agree(ls_group *g, const ls_axis *a)
     if (!all)
         return ls_fail(LS_E_MEMORY, "axis \"%s\": no memory for %d ranks", a->name, g->size);
     ls_status s = ls_axis_exchange(g->world, &mine, sizeof mine, all,
-                                   &(ls_call){ .kind = LS_CALL_ALL_GATHER, .count = sizeof mine },
+                                   &(ls_rank_call){ .kind = LS_CALL_ALL_GATHER, .count = sizeof mine },
                                    "an all_gather");
     for (int r = 0; s == LS_OK && r < g->size; r++)
         if (all[r].number != mine.number)
@@ -126,7 +126,8 @@ ls_status ls_axis_create(ls_axis **out, ls_group *g, const char *name, int n, co
     for (int i = 0; i < 2; i++)
         atomic_store(&a->counters[a->position]->count[i], 0);
     if (s == LS_OK)
-        s = ls_axis_exchange(g->world, NULL, 0, NULL, &(ls_call){ .kind = LS_CALL_BARRIER }, "a barrier");
+        s = ls_axis_exchange(g->world, NULL, 0, NULL, &(ls_rank_call){ .kind = LS_CALL_BARRIER },
+                             "a barrier");
     if (s != LS_OK)
         ls_axis_destroy(&a);
     ls_group_tune(g);

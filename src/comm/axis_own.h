@@ -17,7 +17,7 @@ struct ls_axis {
     /* how members on several machines work together (remote_types.h); NULL: one machine */
     struct ls_route *route;
     /* [n]: the members' calls, compared between machines; NULL: they are not compared */
-    struct ls_call *calls;
+    struct ls_rank_call *calls;
     ls_ledger ledger;
 };
 

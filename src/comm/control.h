@@ -20,7 +20,7 @@ enum {
     LS_STAGING_BYTES = 65536,   /* per rank; pages that nobody writes cost nothing */
     LS_DOING_WORDS = 16,        /* of 8 bytes: 128 characters */
     LS_CPU_WORDS = 16,          /* of 64 bits: as many cores as a cpu_set_t holds */
-    LS_CALL_WORDS = 2,          /* of 8 bytes: ls_call (exchange.h) */
+    LS_CALL_WORDS = 2,          /* of 8 bytes: ls_rank_call (exchange.h) */
     LS_FAILURE_BYTES = 4096,    /* longest message of a failure */
     LS_DESCRIPTION_BYTES = 256, /* of what a rank does */
     LS_RUN_PATH_BYTES = 2048,   /* of the path of a run directory, with its 0 */
@@ -39,7 +39,7 @@ typedef struct ls_rank_record { /* written by its rank */
     _Atomic uint64_t planned;  /* bytes of its plans */
     _Atomic uint64_t programs; /* how many it has begun whose collectives its device runs (ls_group_began) */
     _Atomic uint64_t claimed;  /* what its process uses alone on its host (host_share.h); 0: nothing */
-    /* ls_call of its exchange: valid between the exchange's two ticks */
+    /* ls_rank_call of its exchange: valid between the exchange's two ticks */
     _Atomic uint64_t call[LS_CALL_WORDS];
     _Atomic uint64_t doing[LS_DOING_WORDS];
     _Atomic uint64_t cpus[LS_CPU_WORDS]; /* cores that it may use, a bit each */

@@ -9,7 +9,7 @@
 #include "remote_jobs.h"
 #include "wait.h"
 
-_Static_assert(sizeof(ls_call) == LS_CALL_WORDS * sizeof(uint64_t), "a call fits into a rank's record");
+_Static_assert(sizeof(ls_rank_call) == LS_CALL_WORDS * sizeof(uint64_t), "a call fits into a rank's record");
 
 static const char *const CALLS[] = { [LS_CALL_BARRIER] = "ls_group_barrier",
                                      [LS_CALL_ALL_GATHER] = "ls_group_all_gather",
@@ -17,7 +17,7 @@ static const char *const CALLS[] = { [LS_CALL_BARRIER] = "ls_group_barrier",
                                      [LS_CALL_BROADCAST] = "ls_group_broadcast",
                                      [LS_CALL_WINDOW] = "the start of a session" };
 
-static ls_status differ(const char *argument, const ls_call *c, int64_t theirs, int rank, int64_t first,
+static ls_status differ(const char *argument, const ls_rank_call *c, int64_t theirs, int rank, int64_t first,
                         int other)
 {
     return ls_fail(LS_E_ARG,
@@ -26,7 +26,8 @@ static ls_status differ(const char *argument, const ls_call *c, int64_t theirs, 
 }
 
 /* All members compare the same calls, so all return the same status. */
-static ls_status exchange_compare(const ls_axis *a, int position, const ls_call *first, const ls_call *c)
+static ls_status exchange_compare(const ls_axis *a, int position, const ls_rank_call *first,
+                                  const ls_rank_call *c)
 {
     const int rank = a->members[position], other = a->members[0];
     if (first->count == LS_CALL_REFUSED || c->count == LS_CALL_REFUSED) {
@@ -51,7 +52,7 @@ static ls_status exchange_compare(const ls_axis *a, int position, const ls_call 
     return differ(c->kind == LS_CALL_ALL_REDUCE ? "count" : "bytes", c, c->count, rank, first->count, other);
 }
 
-static bool same_call(const ls_call *a, const ls_call *b)
+static bool same_call(const ls_rank_call *a, const ls_rank_call *b)
 {
     return a->kind == b->kind && a->dtype == b->dtype && a->how == b->how && a->root == b->root &&
            a->count == b->count && a->count != LS_CALL_REFUSED;
@@ -59,7 +60,7 @@ static bool same_call(const ls_call *a, const ls_call *b)
 
 static ls_status compare_here(const ls_axis *a)
 {
-    ls_call first, c;
+    ls_rank_call first, c;
     for (int i = 0; i < a->n; i++) {
         uint64_t words[LS_CALL_WORDS];
         const ls_rank_record *s = ls_control_record(a->group->control, a->members[i] - a->group->first);
@@ -77,8 +78,8 @@ static ls_status compare_here(const ls_axis *a)
 
 /* Between machines a message of its own compares the calls first. Else data of an unexpected size would be
  * truncated, or break the transport. A barrier has no data, so it ends after the comparison. */
-static ls_status exchange_remote(ls_axis *a, const void *mine, size_t bytes, void *all, const ls_call *call,
-                                 const char *what)
+static ls_status exchange_remote(ls_axis *a, const void *mine, size_t bytes, void *all,
+                                 const ls_rank_call *call, const char *what)
 {
     if (call) {
         LS_TRY(ls_remote_exchange(a, call, sizeof *call, a->calls, what));
@@ -89,7 +90,7 @@ static ls_status exchange_remote(ls_axis *a, const void *mine, size_t bytes, voi
     return bytes || !call ? ls_remote_exchange(a, mine, bytes, all, what) : LS_OK;
 }
 
-ls_status ls_axis_exchange(ls_axis *a, const void *mine, size_t bytes, void *all, const ls_call *call,
+ls_status ls_axis_exchange(ls_axis *a, const void *mine, size_t bytes, void *all, const ls_rank_call *call,
                            const char *what)
 {
     ls_group *g = a->group;

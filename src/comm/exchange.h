@@ -12,16 +12,16 @@ typedef enum ls_call_kind {
     LS_CALL_WINDOW
 } ls_call_kind;
 enum { LS_CALL_REFUSED = -1 };
-typedef struct ls_call {
+typedef struct ls_rank_call {
     uint16_t kind, dtype, how; /* dtype, how: of an all_reduce */
     uint16_t root;             /* of a broadcast */
     int64_t count; /* elements of an all_reduce, bytes of the others; LS_CALL_REFUSED: this rank cannot make
                       the call */
-} ls_call;
+} ls_rank_call;
 
 /* Collects every member's `bytes` bytes (at most LS_STAGING_BYTES) in `all`, by position. It is also a
  * barrier. If `call` is not NULL, the members first compare their calls: if they differ, nothing moves, and
  * every member gets the same LS_E_ARG, which says what differs. `call` is NULL for further pieces of a call
  * that has been compared. Collective over the axis. */
-ls_status ls_axis_exchange(ls_axis *a, const void *mine, size_t bytes, void *all, const ls_call *call,
+ls_status ls_axis_exchange(ls_axis *a, const void *mine, size_t bytes, void *all, const ls_rank_call *call,
                            const char *what);

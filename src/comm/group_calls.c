@@ -15,7 +15,7 @@
 ls_status ls_group_barrier(ls_group *g)
 {
     LS_ARG(g);
-    return ls_axis_exchange(g->world, NULL, 0, NULL, &(ls_call){ .kind = LS_CALL_BARRIER }, "a barrier");
+    return ls_axis_exchange(g->world, NULL, 0, NULL, &(ls_rank_call){ .kind = LS_CALL_BARRIER }, "a barrier");
 }
 
 /* Refuses a call that this rank cannot make. The other ranks learn it when they compare calls, so they do
@@ -25,7 +25,7 @@ static ls_status group_calls_refuse(ls_group *g, ls_call_kind kind, ls_status s,
     char message[512];
     snprintf(message, sizeof message, "%s", ls_error_message());
     (void)ls_axis_exchange(g->world, NULL, 0, NULL,
-                           &(ls_call){ .kind = (uint16_t)kind, .count = LS_CALL_REFUSED }, what);
+                           &(ls_rank_call){ .kind = (uint16_t)kind, .count = LS_CALL_REFUSED }, what);
     return ls_fail(s, "%s", message);
 }
 
@@ -33,7 +33,7 @@ static size_t least(size_t a, size_t b) { return a < b ? a : b; }
 
 /* call NULL: the calls are not compared. */
 static ls_status group_calls_gather(ls_group *g, const void *mine, size_t bytes, void *all,
-                                    const ls_call *call, const char *what)
+                                    const ls_rank_call *call, const char *what)
 {
     if (bytes <= LS_STAGING_BYTES)
         return ls_axis_exchange(g->world, mine, bytes, all, call, what);
@@ -67,7 +67,7 @@ ls_status ls_group_all_gather(ls_group *g, const void *mine, size_t bytes, void 
         return group_calls_refuse(g, LS_CALL_ALL_GATHER, ls_argument_missing(__func__, mine ? "all" : "mine"),
                                   WHAT);
     return group_calls_gather(g, mine, bytes, all,
-                              &(ls_call){ .kind = LS_CALL_ALL_GATHER, .count = (int64_t)bytes }, WHAT);
+                              &(ls_rank_call){ .kind = LS_CALL_ALL_GATHER, .count = (int64_t)bytes }, WHAT);
 }
 
 ls_status ls_group_all_gather_new(ls_group *g, const void *mine, size_t bytes, void **all)
@@ -90,7 +90,7 @@ ls_status ls_group_all_gather_new(ls_group *g, const void *mine, size_t bytes, v
 typedef void (*use_fn)(const char *const *in, size_t n, int ranks, void *data, const void *context);
 
 static ls_status in_pieces(ls_group *g, void *data, size_t bytes, use_fn use, const void *context,
-                           const ls_call *call, const char *what)
+                           const ls_rank_call *call, const char *what)
 {
     const size_t each = least(bytes, LS_STAGING_BYTES);
     char *pieces = ls_sys_malloc(each * (size_t)g->size + 1);
@@ -158,7 +158,7 @@ ls_status ls_group_all_reduce(ls_group *g, void *data, int64_t count, ls_dtype d
         s = ls_argument_missing(__func__, "data");
     if (s != LS_OK)
         return group_calls_refuse(g, LS_CALL_ALL_REDUCE, s, WHAT);
-    const ls_call call = {
+    const ls_rank_call call = {
         .kind = LS_CALL_ALL_REDUCE, .dtype = (uint16_t)dtype, .how = (uint16_t)how, .count = count
     };
     return in_pieces(g, data, bytes, group_calls_reduce, &(struct sum){ dtype, how }, &call, WHAT);
@@ -182,6 +182,6 @@ ls_status ls_group_broadcast(ls_group *g, void *data, size_t bytes, int root)
                     g->size - 1);
     if (s != LS_OK)
         return group_calls_refuse(g, LS_CALL_BROADCAST, s, WHAT);
-    const ls_call call = { .kind = LS_CALL_BROADCAST, .root = (uint16_t)root, .count = (int64_t)bytes };
+    const ls_rank_call call = { .kind = LS_CALL_BROADCAST, .root = (uint16_t)root, .count = (int64_t)bytes };
     return in_pieces(g, data, bytes, group_calls_take, &root, &call, WHAT);
 }

@@ -4,7 +4,7 @@
 #include "group.h"
 
 struct ls_fault_plan;
-struct ls_remote;
+struct ls_remote_group;
 
 /* How the ranks of a machine share memory. One rank reserves a range, each user maps and unmaps it, and the
  * last one to unmap releases it. `bytes` are whole pages. */
@@ -26,11 +26,11 @@ struct ls_group {
     _Atomic double lag_threshold; /* seconds: longer waits are reported (lag.c) */
     ls_lag_fn on_lag;             /* NULL: lags are not reported */
     void *on_lag_context;
-    double spin;                 /* seconds of looking at a counter before the core is yielded */
-    uint64_t axes;               /* axis numbers in use, a bit each */
-    struct ls_axis *world;       /* axis 0: barriers and exchanges of the whole group */
-    struct ls_fault_plan *fault; /* fault.c; NULL: none */
-    struct ls_remote *remote;    /* the other machines (remote_types.h); NULL: there are none */
+    double spin;                    /* seconds of looking at a counter before the core is yielded */
+    uint64_t axes;                  /* axis numbers in use, a bit each */
+    struct ls_axis *world;          /* axis 0: barriers and exchanges of the whole group */
+    struct ls_fault_plan *fault;    /* fault.c; NULL: none */
+    struct ls_remote_group *remote; /* the other machines (remote_types.h); NULL: there are none */
 };
 
 ls_rank_record *ls_group_record(const ls_group *g); /* this rank's */

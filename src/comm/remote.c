@@ -13,7 +13,7 @@ size_t ls_message_bytes(int ranks)
     return 3 * (size_t)LS_REMOTE_REGION + 4 * (size_t)ranks * (sizeof(ls_message) + sizeof(int));
 }
 
-static ls_status make_buffers(ls_remote *r)
+static ls_status make_buffers(ls_remote_group *r)
 {
     size_t messages = 2 * (size_t)r->group->size;
     bool there = (r->sent = ls_sys_malloc(LS_REMOTE_REGION)) &&
@@ -26,7 +26,7 @@ static ls_status make_buffers(ls_remote *r)
 
 /* Staging memory in which the ranks of this machine take each other's slices. It is made while the group has
  * only this machine's ranks. */
-static ls_status make_staging(ls_remote *r)
+static ls_status make_staging(ls_remote_group *r)
 {
     ls_group *g = r->group;
     int *members = ls_sys_calloc((size_t)g->here, sizeof *members);
@@ -55,12 +55,12 @@ static ls_status move_group(ls_group *g, int machine, int machines)
 ls_status ls_remote_attach(ls_group *g, const ls_transport_ops *ops, const ls_transport *t, int machine,
                            int *transport_rank)
 {
-    ls_remote *r = ls_sys_calloc(1, sizeof *r);
+    ls_remote_group *r = ls_sys_calloc(1, sizeof *r);
     if (!r) {
         free(transport_rank);
         return ls_fail(LS_E_MEMORY, "no memory for a group on several hosts");
     }
-    *r = (ls_remote){ .group = g, .ops = ops, .transport = *t, .transport_rank = transport_rank };
+    *r = (ls_remote_group){ .group = g, .ops = ops, .transport = *t, .transport_rank = transport_rank };
     g->remote = r;
     LS_TRY(make_staging(r));
     LS_TRY(move_group(g, machine, t->size / g->here));
@@ -71,7 +71,7 @@ ls_status ls_remote_attach(ls_group *g, const ls_transport_ops *ops, const ls_tr
 
 /* Gives up the messages that a failure left under way. false: the transport may still use the memory of one.
  */
-static bool drop_messages(ls_remote *r)
+static bool drop_messages(ls_remote_group *r)
 {
     bool all = !r->listens || r->ops->cancel(&r->transport, &r->listening);
     for (int i = 0; i < 2; i++)
@@ -81,7 +81,7 @@ static bool drop_messages(ls_remote *r)
 
 void ls_remote_detach(ls_group *g)
 {
-    ls_remote *r = g->remote;
+    ls_remote_group *r = g->remote;
     if (!r)
         return;
     ls_remote_stop_thread(r);

@@ -14,14 +14,14 @@ static const double ANSWER_SECONDS = 2; /* longest wait for an answer */
 
 static bool is_here(const ls_group *g, int rank) { return rank >= g->first && rank < g->first + g->here; }
 
-ls_status ls_remote_broken(ls_remote *r)
+ls_status ls_remote_broken(ls_remote_group *r)
 {
     ls_group *g = r->group;
     ls_control_fail(g->control, g->rank, g->rank, LS_E_PEER, r->transport.error);
     return ls_group_failure(g);
 }
 
-ls_status ls_remote_listen(ls_remote *r)
+ls_status ls_remote_listen(ls_remote_group *r)
 {
     r->listens = r->ops->receive(&r->transport, &r->listening, &r->heard, sizeof r->heard, LS_TRANSPORT_ANY,
                                  LS_REMOTE_CONTROL);
@@ -30,7 +30,7 @@ ls_status ls_remote_listen(ls_remote *r)
 
 /* Sends a notice to those of the ranks [from, to) that are on other machines. It waits until the transport
  * has taken the message, not until it arrives. */
-static void say(ls_remote *r, const ls_notice *what, const char *text, int from, int to)
+static void say(ls_remote_group *r, const ls_notice *what, const char *text, int from, int to)
 {
     r->said = *what;
     r->said.from = r->group->rank;
@@ -47,7 +47,7 @@ static void say(ls_remote *r, const ls_notice *what, const char *text, int from,
     }
 }
 
-static void hear(ls_remote *r, const ls_notice *w)
+static void hear(ls_remote_group *r, const ls_notice *w)
 {
     ls_group *g = r->group;
     char text[LS_DESCRIPTION_BYTES];
@@ -74,7 +74,7 @@ static void hear(ls_remote *r, const ls_notice *w)
     }
 }
 
-ls_status ls_remote_look(ls_remote *r)
+ls_status ls_remote_look(ls_remote_group *r)
 {
     ls_control_block *control = r->group->control;
     bool done = false;
@@ -101,7 +101,7 @@ ls_status ls_remote_look(ls_remote *r)
 }
 
 /* Asks the ranks on the machine of `rank` what it does: r->answered, r->answer. */
-static ls_status control_ask(ls_remote *r, int rank)
+static ls_status control_ask(ls_remote_group *r, int rank)
 {
     const ls_group *g = r->group;
     int first = rank / g->here * g->here;
@@ -116,14 +116,14 @@ static ls_status control_ask(ls_remote *r, int rank)
     return LS_OK;
 }
 
-static const char *answer(const ls_remote *r, int rank)
+static const char *answer(const ls_remote_group *r, int rank)
 {
     return r->answered               ? r->answer.text
            : is_here(r->group, rank) ? "it is on this host"
                                      : "its host does not answer";
 }
 
-ls_status ls_remote_lag(ls_remote *r, ls_lag_timer *l, int rank, const char *what)
+ls_status ls_remote_lag(ls_remote_group *r, ls_lag_timer *l, int rank, const char *what)
 {
     LS_TRY(control_ask(r, rank));
     const int blocker = r->answered ? r->answer.rank : rank;
@@ -133,7 +133,7 @@ ls_status ls_remote_lag(ls_remote *r, ls_lag_timer *l, int rank, const char *wha
     return LS_OK;
 }
 
-ls_status ls_remote_missing(ls_remote *r, const ls_route *t, int rank, const char *what)
+ls_status ls_remote_missing(ls_remote_group *r, const ls_route *t, int rank, const char *what)
 {
     ls_group *g = r->group;
     char text[LS_DESCRIPTION_BYTES + 512];

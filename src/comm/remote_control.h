@@ -5,14 +5,14 @@
 #include "remote_types.h"
 
 /* Begins to listen for notices. */
-ls_status ls_remote_listen(ls_remote *r);
+ls_status ls_remote_listen(ls_remote_group *r);
 /* Handles the notices that have arrived, and reports a failure on this machine to the others. LS_E_PEER when
  * the group has failed. */
-ls_status ls_remote_look(ls_remote *r);
+ls_status ls_remote_look(ls_remote_group *r);
 /* Nothing came from `rank` within the deadline: asks its machine what it does, and makes that the group's
  * failure. */
-ls_status ls_remote_missing(ls_remote *r, const ls_route *t, int rank, const char *what);
+ls_status ls_remote_missing(ls_remote_group *r, const ls_route *t, int rank, const char *what);
 /* Nothing came from `rank` for a while: asks its machine what it does, and reports the lag. */
-ls_status ls_remote_lag(ls_remote *r, ls_lag_timer *l, int rank, const char *what);
+ls_status ls_remote_lag(ls_remote_group *r, ls_lag_timer *l, int rank, const char *what);
 /* The transport's error becomes the group's failure. */
-ls_status ls_remote_broken(ls_remote *r);
+ls_status ls_remote_broken(ls_remote_group *r);

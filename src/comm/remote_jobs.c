@@ -20,7 +20,7 @@ static const long LOOK_NANOSECONDS = 20000000; /* between two looks of an idle t
  * It alone calls the transport between attach and detach. It may use the buffers of messages, operands and
  * results of queued collectives, and the counters LS_TICKS of axes that span machines. */
 
-static ls_job *take_job(ls_remote *r)
+static ls_job *take_job(ls_remote_group *r)
 {
     pthread_mutex_lock(&r->lock);
     if (!r->first && !r->closing) {
@@ -38,7 +38,7 @@ static ls_job *take_job(ls_remote *r)
     return j;
 }
 
-static void finish_job(ls_remote *r, ls_job *j, ls_status s)
+static void finish_job(ls_remote_group *r, ls_job *j, ls_status s)
 {
     pthread_mutex_lock(&r->lock);
     j->status = s;
@@ -47,7 +47,7 @@ static void finish_job(ls_remote *r, ls_job *j, ls_status s)
     pthread_mutex_unlock(&r->lock);
 }
 
-static ls_status remote_run(ls_remote *r, const ls_job *j)
+static ls_status remote_run(ls_remote_group *r, const ls_job *j)
 {
     LS_TRY(ls_remote_look(r));
     ls_status s = ls_remote_move(r, j);
@@ -58,7 +58,7 @@ static ls_status remote_run(ls_remote *r, const ls_job *j)
 
 static void *communicate(void *context)
 {
-    ls_remote *r = context;
+    ls_remote_group *r = context;
     for (;;) {
         ls_job *j = take_job(r);
         if (j) {
@@ -78,7 +78,7 @@ static void *communicate(void *context)
 
 /* ---- jobs, as the rank sees them */
 
-static void remote_put(ls_remote *r, ls_job *j)
+static void remote_put(ls_remote_group *r, ls_job *j)
 {
     pthread_mutex_lock(&r->lock);
     LS_CHECK(j->state != LS_JOB_QUEUED, "started twice");
@@ -94,7 +94,7 @@ static void remote_put(ls_remote *r, ls_job *j)
 }
 
 /* The wait ends, because every wait of the communication thread has a deadline. */
-static ls_status await(ls_remote *r, ls_job *j)
+static ls_status await(ls_remote_group *r, ls_job *j)
 {
     if (!r || !r->running)
         return LS_OK;
@@ -110,7 +110,7 @@ static ls_status await(ls_remote *r, ls_job *j)
 
 void ls_remote_arrive(ls_axis *a)
 {
-    ls_remote *r = a->group->remote;
+    ls_remote_group *r = a->group->remote;
     ls_job *j = &a->route->fence;
     await(r, j); /* an earlier arrival without a fence comes first; a failure shows up in the next fence */
     remote_put(r, j);
@@ -158,7 +158,7 @@ void ls_remote_destroy(ls_collective *c)
     c->job = NULL;
 }
 
-ls_status ls_remote_start_thread(ls_remote *r)
+ls_status ls_remote_start_thread(ls_remote_group *r)
 {
     pthread_condattr_t monotonic;
     pthread_mutex_init(&r->lock, NULL);
@@ -172,7 +172,7 @@ ls_status ls_remote_start_thread(ls_remote *r)
     return error ? ls_fail(LS_E_MEMORY, "cannot start the communication thread: %s", strerror(error)) : LS_OK;
 }
 
-void ls_remote_stop_thread(ls_remote *r)
+void ls_remote_stop_thread(ls_remote_group *r)
 {
     if (!r->running)
         return;

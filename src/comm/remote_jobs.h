@@ -13,5 +13,5 @@ void ls_remote_start(ls_collective *c);
 ls_status ls_remote_wait(ls_collective *c);
 void ls_remote_destroy(ls_collective *c);
 
-ls_status ls_remote_start_thread(ls_remote *r);
-void ls_remote_stop_thread(ls_remote *r); /* it runs the queued jobs first */
+ls_status ls_remote_start_thread(ls_remote_group *r);
+void ls_remote_stop_thread(ls_remote_group *r); /* it runs the queued jobs first */

@@ -40,8 +40,8 @@ static int64_t in_piece(split s, int p, int64_t k, int64_t step)
 
 /* ---- messages */
 
-static ls_status put_message(ls_remote *r, ls_flight *f, const ls_route *t, int machine, const void *send,
-                             void *receive, size_t bytes)
+static ls_status put_message(ls_remote_group *r, ls_flight *f, const ls_route *t, int machine,
+                             const void *send, void *receive, size_t bytes)
 {
     int rank = t->peer[machine], tag = t->axis.number;
     ls_message *m = &f->message[f->n];
@@ -54,7 +54,7 @@ static ls_status put_message(ls_remote *r, ls_flight *f, const ls_route *t, int 
 }
 
 /* Removes the messages that are done; *missing: a rank whose message is not. */
-static ls_status test_all(ls_remote *r, ls_flight *f, int *missing)
+static ls_status test_all(ls_remote_group *r, ls_flight *f, int *missing)
 {
     int left = 0;
     for (int i = 0; i < f->n; i++) {
@@ -73,7 +73,7 @@ static ls_status test_all(ls_remote *r, ls_flight *f, int *missing)
 
 /* Sleeps between tests, up to a fifth of a millisecond, which is little compared with a message between
  * machines. */
-static ls_status wait_long(ls_remote *r, ls_flight *f, const ls_route *t, int missing, const char *what)
+static ls_status wait_long(ls_remote_group *r, ls_flight *f, const ls_route *t, int missing, const char *what)
 {
     double patience = r->group->deadline, last = ls_now();
     ls_lag_timer lag = { 0 };
@@ -95,7 +95,7 @@ static ls_status wait_long(ls_remote *r, ls_flight *f, const ls_route *t, int mi
     return LS_OK;
 }
 
-static ls_status await_all(ls_remote *r, ls_flight *f, const ls_route *t, const char *what)
+static ls_status await_all(ls_remote_group *r, ls_flight *f, const ls_route *t, const char *what)
 {
     int missing = -1;
     for (int looks = 0; looks < 100; looks++) {
@@ -111,7 +111,7 @@ static ls_status await_all(ls_remote *r, ls_flight *f, const ls_route *t, const 
     return s;
 }
 
-bool ls_flight_drop(ls_remote *r, ls_flight *f)
+bool ls_flight_drop(ls_remote_group *r, ls_flight *f)
 {
     bool all = true;
     for (int i = 0; i < f->n; i++)
@@ -155,7 +155,7 @@ typedef struct share {
     int threads;
 } share;
 
-static ls_status send_shares(ls_remote *r, const ls_route *t, const share *x, int64_t k)
+static ls_status send_shares(ls_remote_group *r, const ls_route *t, const share *x, int64_t k)
 {
     int64_t step = move_step_of(t, x->travels), n = in_piece(x->split, t->axis.position, k, step);
     char *own = piece_at(t, r->staging->mine, k, t->machine, x->travels);
@@ -185,7 +185,7 @@ static bool takes(const ls_route *t, const share *x, int machine, int local)
                        : machine == t->machine || (t->first_here && !t->axis.counters[machine]);
 }
 
-static void take_shares(ls_remote *r, const ls_route *t, const share *x, int64_t k)
+static void take_shares(ls_remote_group *r, const ls_route *t, const share *x, int64_t k)
 {
     int64_t step = move_step_of(t, x->travels);
     for (int l = 0; l < t->each; l++) {
@@ -201,7 +201,7 @@ static void take_shares(ls_remote *r, const ls_route *t, const share *x, int64_t
 }
 
 /* A member overwrites a half of its staging memory only after a barrier that follows all reads of it. */
-static ls_status run_share(ls_remote *r, ls_route *t, const share *x, const char *what)
+static ls_status run_share(ls_remote_group *r, ls_route *t, const share *x, const char *what)
 {
     int64_t n = pieces_of(x->split, move_step_of(t, x->travels));
     LS_TRY(send_shares(r, t, x, 0));
@@ -248,7 +248,7 @@ static void add_here(const ls_route *t, const reduction *x, int64_t at, int64_t 
                                     .threads = x->threads });
 }
 
-static ls_status send_parts(ls_remote *r, const ls_route *t, const reduction *x, int64_t k)
+static ls_status send_parts(ls_remote_group *r, const ls_route *t, const reduction *x, int64_t k)
 {
     int64_t step = move_step_of(t, x->travels), mine = in_piece(x->split, t->axis.position, k, step);
     size_t size = ls_dtype_size(x->travels);
@@ -269,7 +269,7 @@ static ls_status send_parts(ls_remote *r, const ls_route *t, const reduction *x,
     return LS_OK;
 }
 
-static void add_machines(ls_remote *r, const ls_route *t, const reduction *x, int64_t k)
+static void add_machines(ls_remote_group *r, const ls_route *t, const reduction *x, int64_t k)
 {
     int64_t step = move_step_of(t, x->travels), n = in_piece(x->split, t->axis.position, k, step);
     for (int h = 0; h < t->machines; h++)
@@ -285,7 +285,7 @@ static void add_machines(ls_remote *r, const ls_route *t, const reduction *x, in
                                 .threads = x->threads });
 }
 
-static ls_status run_reduce(ls_remote *r, ls_route *t, const reduction *x, const char *what)
+static ls_status run_reduce(ls_remote_group *r, ls_route *t, const reduction *x, const char *what)
 {
     int64_t n = pieces_of(x->split, move_step_of(t, x->travels));
     if (t->each > 1)
@@ -302,7 +302,7 @@ static ls_status run_reduce(ls_remote *r, ls_route *t, const reduction *x, const
 
 /* ---- jobs */
 
-static ls_status run_gather(ls_remote *r, ls_route *t, const ls_collective *c)
+static ls_status run_gather(ls_remote_group *r, ls_route *t, const ls_collective *c)
 {
     const ls_collective_desc *d = &c->d;
     share x = { .split = { d->count * t->axis.n, d->count },
@@ -316,7 +316,7 @@ static ls_status run_gather(ls_remote *r, ls_route *t, const ls_collective *c)
     return run_share(r, t, &x, d->label);
 }
 
-static ls_status run_sum(ls_remote *r, ls_route *t, const ls_collective *c)
+static ls_status run_sum(ls_remote_group *r, ls_route *t, const ls_collective *c)
 {
     const ls_collective_desc *d = &c->d;
     bool scatter = d->kind == LS_REDUCE_SCATTER, sum = scatter || d->kind == LS_ALL_REDUCE;
@@ -351,7 +351,7 @@ static ls_status run_sum(ls_remote *r, ls_route *t, const ls_collective *c)
     return run_share(r, t, &y, d->label);
 }
 
-static ls_status run_exchange(ls_remote *r, ls_route *t, const void *mine, size_t bytes, void *all,
+static ls_status run_exchange(ls_remote_group *r, ls_route *t, const void *mine, size_t bytes, void *all,
                               const char *what)
 {
     int64_t n = (int64_t)bytes;
@@ -365,7 +365,7 @@ static ls_status run_exchange(ls_remote *r, ls_route *t, const void *mine, size_
     return run_share(r, t, &x, what);
 }
 
-ls_status ls_remote_move(ls_remote *r, const ls_job *j)
+ls_status ls_remote_move(ls_remote_group *r, const ls_job *j)
 {
     ls_route *t = j->route;
     const char here = 1;

@@ -64,7 +64,7 @@ typedef struct ls_notice {
     char text[1500];
 } ls_notice;
 
-typedef struct ls_remote {
+typedef struct ls_remote_group {
     ls_group *group;
     const ls_transport_ops *ops;
     ls_transport transport;
@@ -83,4 +83,4 @@ typedef struct ls_remote {
     bool listens;  /* `listening` is under way */
     bool told;     /* the other machines know of the failure */
     bool answered; /* `answer` has come */
-} ls_remote;
+} ls_remote_group;

@@ -47,7 +47,7 @@ static ls_status window_agree(ls_axis *a, ls_status mine, struct result *all)
     struct result result = { .status = (int)mine, .handle = all[a->position].handle };
     if (mine != LS_OK)
         snprintf(result.text, sizeof result.text, "%s", ls_error_message());
-    LS_TRY(ls_axis_exchange(a, &result, sizeof result, all, &(ls_call){ .kind = LS_CALL_WINDOW },
+    LS_TRY(ls_axis_exchange(a, &result, sizeof result, all, &(ls_rank_call){ .kind = LS_CALL_WINDOW },
                             "making a window"));
     for (int i = 0; i < a->n; i++)
         if (all[i].status != LS_OK)

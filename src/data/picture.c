@@ -29,7 +29,7 @@ enum {
 static const uint32_t GREEN = 0x1a7f37, RED = 0xcf222e, INK = 0x24292f, SOFT = 0x57606a, PALE = 0xd0d7de,
                       AMBER = 0x9a6700, BLUE = 0x0550ae;
 
-static ls_drawing_mark *picture_add(ls_drawing *d, ls_mark_kind kind, int x, int y, int width, int height,
+static ls_drawing_mark *picture_add(ls_drawing *d, ls_drawing_kind kind, int x, int y, int width, int height,
                                     uint32_t colour)
 {
     ls_drawing_mark *marks = d->no_memory ? NULL : ls_sys_grow(d->marks, d->n, &d->capacity, sizeof *marks);
@@ -52,7 +52,7 @@ static void add_text(ls_drawing *d, int x, int y, int size, uint32_t colour, con
             cut = end;
         ls_next_codepoint(&end);
     }
-    ls_drawing_mark *m = picture_add(d, LS_MARK_TEXT, x, y, most * LS_GLYPH_ADVANCE * size,
+    ls_drawing_mark *m = picture_add(d, LS_DRAWING_TEXT, x, y, most * LS_GLYPH_ADVANCE * size,
                                      LS_GLYPH_HEIGHT * size, colour);
     m->size = size;
     char *shown = d->no_memory ? NULL
@@ -155,10 +155,10 @@ static void add_cell(ls_drawing *d, const ls_picture *p, const layout *l, const 
     bool judged = c->label && c->predicted, right = judged && !strcmp(c->label, c->predicted);
     uint32_t colour = judged ? right ? GREEN : RED : c->predicted ? BLUE : SOFT;
     int frame = judged && !right ? FRAME : FRAME / 2;
-    picture_add(d, LS_MARK_RECT, x + FRAME - frame, y + FRAME - frame, l->image_width + 2 * frame,
+    picture_add(d, LS_DRAWING_RECT, x + FRAME - frame, y + FRAME - frame, l->image_width + 2 * frame,
                 l->image_height + 2 * frame, judged ? colour : PALE);
-    ls_drawing_mark *m = picture_add(d, LS_MARK_IMAGE, x + FRAME, y + FRAME, l->image_width, l->image_height,
-                                     0);
+    ls_drawing_mark *m = picture_add(d, LS_DRAWING_IMAGE, x + FRAME, y + FRAME, l->image_width,
+                                     l->image_height, 0);
     m->image = c->image;
     m->channels = p->channels;
     m->rows = p->height;
@@ -190,10 +190,10 @@ static void add_cell(ls_drawing *d, const ls_picture *p, const layout *l, const 
     int bar = l->cell_width - indent - 8;
     double share = c->probability > 1 ? 1 : c->probability;
     add_text(d, x, y, TEXT, colour, text, chars);
-    picture_add(d, LS_MARK_RECT, x + indent, y + 2, bar, LS_GLYPH_HEIGHT * TEXT - 4, PALE);
+    picture_add(d, LS_DRAWING_RECT, x + indent, y + 2, bar, LS_GLYPH_HEIGHT * TEXT - 4, PALE);
     int filled = (int)(share * bar + 0.5);
     if (filled > 0)
-        picture_add(d, LS_MARK_RECT, x + indent, y + 2, filled, LS_GLYPH_HEIGHT * TEXT - 4, colour);
+        picture_add(d, LS_DRAWING_RECT, x + indent, y + 2, filled, LS_GLYPH_HEIGHT * TEXT - 4, colour);
 }
 
 static void draw(ls_drawing *d, const ls_picture *p)

@@ -12,10 +12,10 @@ enum {
     LS_GLYPH_ROWS = 9 /* with the two rows below the line */
 };
 
-typedef enum ls_mark_kind { LS_MARK_RECT, LS_MARK_TEXT, LS_MARK_IMAGE } ls_mark_kind;
+typedef enum ls_drawing_kind { LS_DRAWING_RECT, LS_DRAWING_TEXT, LS_DRAWING_IMAGE } ls_drawing_kind;
 
 typedef struct ls_drawing_mark {
-    ls_mark_kind kind;
+    ls_drawing_kind kind;
     int x, y, width, height; /* text: the upper left corner */
     uint32_t colour;         /* 0xRRGGBB */
     int size;                /* text: pixels of a dot of the font */

@@ -57,9 +57,9 @@ ls_status ls_drawing_png(const ls_drawing *d, uint8_t **out, size_t *n)
     memset(c.rgb, 255, bytes);
     for (int64_t i = 0; i < d->n; i++) {
         const ls_drawing_mark *m = &d->marks[i];
-        if (m->kind == LS_MARK_RECT)
+        if (m->kind == LS_DRAWING_RECT)
             paint(&c, m->x, m->y, m->width, m->height, m->colour);
-        else if (m->kind == LS_MARK_TEXT)
+        else if (m->kind == LS_DRAWING_TEXT)
             paint_text(&c, m);
         else
             paint_image(&c, m);

@@ -58,10 +58,10 @@ ls_status ls_drawing_svg(const ls_drawing *d, ls_str *out)
                   d->height);
     for (int64_t i = 0; i < d->n; i++) {
         const ls_drawing_mark *m = &d->marks[i];
-        if (m->kind == LS_MARK_RECT) {
+        if (m->kind == LS_DRAWING_RECT) {
             ls_str_printf(out, "<rect x=\"%d\" y=\"%d\" width=\"%d\" height=\"%d\" fill=\"#%06x\"/>\n", m->x,
                           m->y, m->width, m->height, m->colour);
-        } else if (m->kind == LS_MARK_TEXT) {
+        } else if (m->kind == LS_DRAWING_TEXT) {
             /* A monospaced letter is about 0.6 times as wide as the font's size, so size 9.6 fills the grid.
              * The baseline is at y + height. */
             ls_str_printf(out,

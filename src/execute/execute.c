@@ -15,7 +15,7 @@
 
 /* Makes arena memory unusable outside of lifetimes, so that a use after the end is noticed: unreadable under
  * AddressSanitizer, otherwise filled with NaN. */
-void ls_watch_dead(char *at, size_t bytes)
+void ls_poison(char *at, size_t bytes)
 {
 #ifdef LS_ASAN
     __asan_poison_memory_region(at, bytes);
@@ -26,7 +26,7 @@ void ls_watch_dead(char *at, size_t bytes)
 
 /* Makes memory usable again: a value begins there, or the mapping is returned to the system, whose next user
  * must not find it poisoned. */
-void ls_watch_end(char *at, size_t bytes)
+void ls_unpoison(char *at, size_t bytes)
 {
 #ifdef LS_ASAN
     __asan_unpoison_memory_region(at, bytes);
@@ -37,31 +37,31 @@ void ls_watch_end(char *at, size_t bytes)
 }
 
 /* The same as a task, where the memory is the device's. */
-static void watch(const ls_program *g, int alloc, bool dead)
+static void poison(const ls_program *g, int alloc, bool dead)
 {
     const ls_session *s = g->session;
     const size_t bytes = g->plan->allocs[alloc].bytes;
     if (s->ops->apart && dead)
         s->ops->fill(s->queue, g->where[alloc], 0xff, bytes);
     else if (!s->ops->apart)
-        (dead ? ls_watch_dead : ls_watch_end)(g->where[alloc], bytes);
+        (dead ? ls_poison : ls_unpoison)(g->where[alloc], bytes);
 }
 
 static void execute_begin(const ls_program *g, int i)
 {
-#ifdef LS_WATCH_ARENA
+#ifdef LS_POISON_ARENA
     for (int k = g->born_at[i]; k < g->born_at[i + 1]; k++)
-        watch(g, g->born[k], false);
+        poison(g, g->born[k], false);
 #else
-    (void)g, (void)i, (void)watch;
+    (void)g, (void)i, (void)poison;
 #endif
 }
 
 static void end(const ls_program *g, int i)
 {
-#ifdef LS_WATCH_ARENA
+#ifdef LS_POISON_ARENA
     for (int k = g->dead_at[i]; k < g->dead_at[i + 1]; k++)
-        watch(g, g->dead[k], true);
+        poison(g, g->dead[k], true);
 #else
     (void)g, (void)i;
 #endif

@@ -16,7 +16,7 @@
 #endif
 #endif
 #if defined(LS_DEV) || defined(LS_ASAN)
-#define LS_WATCH_ARENA 1 /* arena memory outside of lifetimes is made unusable while a program runs */
+#define LS_POISON_ARENA 1 /* arena memory outside of lifetimes is made unusable while a program runs */
 #endif
 
 /* A collective on an apart device: the window and `result` are host memory, operand and `to` the device's. */
@@ -279,5 +279,5 @@ void ls_ranks_end(ls_session *s, ls_program *g);
 ls_status ls_ranks_settle(ls_session *s);
 
 /* execute.c: marks arena memory as dead, and memory that is returned to the system as usable. */
-void ls_watch_dead(char *at, size_t bytes);
-void ls_watch_end(char *at, size_t bytes);
+void ls_poison(char *at, size_t bytes);
+void ls_unpoison(char *at, size_t bytes);

@@ -249,7 +249,7 @@ void ls_memory_release(ls_session *s)
     if (s->memory && s->ops->apart) {
         s->ops->release(s->memory, s->bytes);
     } else if (s->memory) {
-        ls_watch_end(s->region[LS_MEM_ARENA], s->region_bytes[LS_MEM_ARENA]);
+        ls_unpoison(s->region[LS_MEM_ARENA], s->region_bytes[LS_MEM_ARENA]);
         munmap(s->memory, s->bytes);
     }
 }

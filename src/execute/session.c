@@ -91,7 +91,7 @@ static ls_status resolve(ls_session *s, ls_program *g)
                                            .arch = p->device.arch,
                                            .queue = p->on_host ? NULL : s->queue } };
     }
-#ifdef LS_WATCH_ARENA
+#ifdef LS_POISON_ARENA
     LS_TRY(by_step(&s->arena, p, false, &g->born, &g->born_at));
     LS_TRY(by_step(&s->arena, p, true, &g->dead, &g->dead_at));
 #else
@@ -149,11 +149,11 @@ static ls_status session_fill(ls_session *s, int n_plans, ls_plan *const *plans,
     }
     LS_TRY(ls_arena_status(&s->arena));
     LS_TRY(ls_numbers_create(s, o->runs));
-#ifdef LS_WATCH_ARENA
+#ifdef LS_POISON_ARENA
     if (s->ops->apart)
         s->ops->fill(s->queue, s->region[LS_MEM_ARENA], 0xff, s->region_bytes[LS_MEM_ARENA]);
     else
-        ls_watch_dead(s->region[LS_MEM_ARENA], s->region_bytes[LS_MEM_ARENA]);
+        ls_poison(s->region[LS_MEM_ARENA], s->region_bytes[LS_MEM_ARENA]);
 #endif
     return ls_session_wait(s);
 }

@@ -26,13 +26,13 @@ enum { TICK_MS = 100 };
 static const double END_SECONDS = 5; /* time that mpirun has to end all ranks before it is killed */
 static const double DRAIN_SECONDS = 1;
 
-typedef struct ls_job {
+typedef struct ls_hosts_job {
     ls_job_command command;
     pid_t pid;
     int words;     /* its stderr; -1: closed */
     double end_at; /* time at which it is killed; 0: it was not asked to end */
     ls_mpirun_words heard;
-} ls_job;
+} ls_hosts_job;
 
 /* ---- start */
 
@@ -89,7 +89,7 @@ static char **environment_of(const launch *l, char **told)
 
 static ls_status start_command(launch *l)
 {
-    ls_job *j = l->job;
+    ls_hosts_job *j = l->job;
     int ends[2];
     char *told;
     if (pipe2(ends, O_CLOEXEC))
@@ -289,7 +289,7 @@ static void sweep(void)
 
 static void end(launch *l)
 {
-    ls_job *j = l->job;
+    ls_hosts_job *j = l->job;
     for (double until = ls_now() + DRAIN_SECONDS; ls_now() < until && read_words(l);)
         poll(&(struct pollfd){ .fd = j->words, .events = POLLIN }, 1, 20);
     ls_mpirun_words_end(&j->heard, take_line, l);
@@ -303,7 +303,7 @@ static void end(launch *l)
 
 /* ---- watching */
 
-static void send(const ls_job *j, int number)
+static void send(const ls_hosts_job *j, int number)
 {
     if (j->pid > 0)
         kill(j->pid, number);
@@ -311,7 +311,7 @@ static void send(const ls_job *j, int number)
 
 static void job_look(launch *l)
 {
-    ls_job *j = l->job;
+    ls_hosts_job *j = l->job;
     int status;
     poll(&(struct pollfd){ .fd = j->words, .events = POLLIN }, 1, TICK_MS);
     if (!read_words(l))

@@ -38,7 +38,7 @@ typedef struct launch {
     const ls_launch_opts *o;
     const ls_ranks_place *place;
     const ls_supervised *supervised; /* NULL: this process is the parent of all ranks */
-    struct ls_job *job;              /* job.c */
+    struct ls_hosts_job *job;        /* job.c */
     int control;
     ls_shm_watch *watch;
     ls_oom oom;

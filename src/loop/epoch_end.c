@@ -104,12 +104,12 @@ static uint32_t asked_to_stop(void *context)
 }
 
 /* Begins with what was asked of any rank before the last step. */
-static ls_watch watch(ls_loop *l)
+static ls_rounds rounds_of(ls_loop *l)
 {
-    return (ls_watch){ .group = l->group,
-                       .asked_here = asked_to_stop,
-                       .context = l,
-                       .asked = l->trainer->requested & (LS_REQUEST_STOP | LS_REQUEST_TIME) };
+    return (ls_rounds){ .group = l->group,
+                        .asked_here = asked_to_stop,
+                        .context = l,
+                        .asked = l->trainer->requested & (LS_REQUEST_STOP | LS_REQUEST_TIME) };
 }
 
 /* The evaluation of an epoch. *asked: it ended early, because this was asked. *generated: the seconds that
@@ -118,7 +118,7 @@ static ls_status evaluate(ls_loop *l, ls_eval_result *e, ls_epoch_row *row, doub
                           uint32_t *asked)
 {
     const bool averaged = l->recipe->eval.ema;
-    ls_watch w = watch(l);
+    ls_rounds w = rounds_of(l);
     if (l->group) { /* for messages about ranks that do not come */
         char doing[64];
         snprintf(doing, sizeof doing, "step %lld, evaluation", (long long)l->step);
@@ -134,7 +134,7 @@ static ls_status evaluate(ls_loop *l, ls_eval_result *e, ls_epoch_row *row, doub
     }
     if (s == LS_OK && l->generate) {
         ls_loop_beat(l, "generating", true);
-        w = watch(l); /* its rounds take longer */
+        w = rounds_of(l); /* its rounds take longer */
         s = l->generate(l, &w, &e->metrics, &row->eval_texts, generated);
         l->run->eval_seconds += *generated;
         l->requests.evaluation = fmax(l->requests.evaluation, e->seconds + *generated);

@@ -33,8 +33,8 @@ typedef struct ls_loop {
     double first_step_seconds, step_median;
     void (*started)(struct ls_loop *l); /* called once, before the first step or evaluation; may be NULL */
     /* Generates texts with the present weights for an evaluation (eval.generate); NULL: none are generated.
-     * LS_E_STOPPED where `watch` is asked. Collective. */
-    ls_status (*generate)(struct ls_loop *l, ls_watch *watch, ls_metric_list *metrics, int64_t *texts,
+     * LS_E_STOPPED if a rank is asked to stop (`rounds`). Collective. */
+    ls_status (*generate)(struct ls_loop *l, ls_rounds *rounds, ls_metric_list *metrics, int64_t *texts,
                           double *seconds);
     void *context;
 } ls_loop;

@@ -309,16 +309,16 @@ static void evaluate_show(const ls_ui *ui, int64_t done, int64_t total, double s
 }
 
 /* LS_E_STOPPED if the evaluation ends here, on all ranks. */
-static ls_status evaluate_ask(ls_watch *w, int64_t done, int64_t total)
+static ls_status evaluate_ask(ls_rounds *w, int64_t done, int64_t total)
 {
     if (w)
-        LS_TRY(ls_watch_round(w));
+        LS_TRY(ls_rounds_next(w));
     return w && w->asked ? ls_fail(LS_E_STOPPED, "stopped after %lld of %lld samples of an evaluation",
                                    (long long)done, (long long)total)
                          : LS_OK;
 }
 
-ls_status ls_evaluate(ls_trainer *t, const ls_dataset *set, int64_t batch, const ls_ui *ui, ls_watch *watch,
+ls_status ls_evaluate(ls_trainer *t, const ls_dataset *set, int64_t batch, const ls_ui *ui, ls_rounds *rounds,
                       ls_eval_result *out)
 {
     double start = ls_now();
@@ -351,7 +351,7 @@ ls_status ls_evaluate(ls_trainer *t, const ls_dataset *set, int64_t batch, const
         clear(s, o);
     for (int64_t k = 0; k < steps && status == LS_OK; k++) {
         ls_loader_step b;
-        status = evaluate_ask(watch, k * order.global_batch, set->n);
+        status = evaluate_ask(rounds, k * order.global_batch, set->n);
         if (status == LS_OK)
             status = ls_loader_next(loader, &b, &done);
         if (status == LS_OK)

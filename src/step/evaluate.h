@@ -5,7 +5,7 @@
 #include "lockstep/trainer.h"
 #include "base/metric_list.h"
 #include "base/ui.h"
-#include "comm/watch.h"
+#include "comm/rounds.h"
 
 typedef struct ls_eval_result {
     /* "loss", which is minimised; each loss, if there are several; then the metrics of the model. Owned */
@@ -21,9 +21,9 @@ void ls_eval_result_release(ls_eval_result *e); /* harmless after an error, and 
 /* Evaluates all samples of `set`. Every rank runs ceil(n / (ranks * batch)) batches; samples of the last
  * ones may be padding. Sums are exact, so they do not depend on batches or ranks. Every rank gets the same
  * result. LS_E_NUMERIC names the first sample with a row that is not finite. LS_E_STOPPED, before the next
- * batch and on all ranks, if `watch` (NULL: nothing) asks for it. Collective over the trainer's group; local
- * without one. */
-ls_status ls_evaluate(ls_trainer *t, const ls_dataset *set, int64_t batch, const ls_ui *ui, ls_watch *watch,
+ * batch and on all ranks, if a rank is asked to stop (rounds NULL: never). Collective over the trainer's
+ * group; local without one. */
+ls_status ls_evaluate(ls_trainer *t, const ls_dataset *set, int64_t batch, const ls_ui *ui, ls_rounds *rounds,
                       ls_eval_result *out);
 /* Why the metric of this name is undefined. */
 const char *ls_evaluate_why(const ls_eval_result *e, const char *name);

@@ -15,17 +15,17 @@
 #include "step/trainer.h"
 
 /* Rows of an input or an output. */
-typedef struct ls_kept {
+typedef struct ls_predictor_rows {
     const char *name;
     ls_place own; /* place of one batch in the session */
     char *data;   /* rows that were put or computed, contiguous */
     /* rows that `data` has room for, in whole batches; rows -1: none were put or computed */
     int64_t room, rows;
-} ls_kept;
+} ls_predictor_rows;
 
 struct ls_predictor {
     ls_trainer *t;
-    ls_kept *inputs, *outputs; /* [t->n_fields], [n_outputs] */
+    ls_predictor_rows *inputs, *outputs; /* [t->n_fields], [n_outputs] */
     int n_outputs;
 };
 
@@ -33,7 +33,7 @@ ls_session *ls_predictor_session(const ls_predictor *p) { return p->t->session; 
 
 static int64_t batch_of(const ls_predictor *p) { return p->t->compiled.micro_batch; }
 
-static size_t row_bytes(const ls_predictor *p, const ls_kept *k)
+static size_t row_bytes(const ls_predictor *p, const ls_predictor_rows *k)
 {
     return ls_type_bytes(&k->own.type) / (size_t)batch_of(p);
 }
@@ -62,10 +62,10 @@ static ls_status list_rows(ls_predictor *p)
     p->outputs = ls_sys_calloc((size_t)g->n_outputs, sizeof *p->outputs);
     LS_TRY(ls_sys_have(p->inputs ? p->outputs : NULL));
     for (int i = 0; i < t->n_fields; i++)
-        p->inputs[i] = (ls_kept){ .name = t->fields[i].name, .own = t->fields[i].own, .rows = -1 };
+        p->inputs[i] = (ls_predictor_rows){ .name = t->fields[i].name, .own = t->fields[i].own, .rows = -1 };
     for (int i = 0; i < g->n_outputs; i++, p->n_outputs++) {
-        ls_kept *k = &p->outputs[i];
-        *k = (ls_kept){ .name = g->outputs[i].name, .rows = -1 };
+        ls_predictor_rows *k = &p->outputs[i];
+        *k = (ls_predictor_rows){ .name = g->outputs[i].name, .rows = -1 };
         LS_TRY(ls_session_place_of(t->session, g->outputs[i].is, k->name, &k->own));
     }
     return LS_OK;
@@ -202,8 +202,8 @@ ls_status ls_predictor_of_with(ls_predictor **out, ls_trainer *t, const ls_predi
 
 /* ---- using one */
 
-static ls_status predictor_find(const char *call, const char *what, ls_kept *of, int n, const char *name,
-                                ls_kept **out)
+static ls_status predictor_find(const char *call, const char *what, ls_predictor_rows *of, int n,
+                                const char *name, ls_predictor_rows **out)
 {
     ls_str all = { 0 };
     const char *near = NULL, *names[64];
@@ -225,7 +225,7 @@ static ls_status predictor_find(const char *call, const char *what, ls_kept *of,
 }
 
 /* Makes room for n rows, in whole batches, and keeps the contents. */
-static ls_status predictor_grow(const ls_predictor *p, ls_kept *k, int64_t n)
+static ls_status predictor_grow(const ls_predictor *p, ls_predictor_rows *k, int64_t n)
 {
     const int64_t batch = batch_of(p), room = (n + batch - 1) / batch * batch;
     size_t bytes;
@@ -248,7 +248,7 @@ ls_status ls_predictor_put(ls_predictor *p, const char *field, const ls_tensor *
     LS_ARG(values);
     LS_ARG_DTYPE(values->type.dtype);
     LS_TRAINER_USE(p->t);
-    ls_kept *k = NULL;
+    ls_predictor_rows *k = NULL;
     int64_t n;
     LS_TRY(predictor_find(__func__, "input", p->inputs, p->t->n_fields, field, &k));
     LS_TRY(ls_rows_check(__func__, field, values, &k->own.type, batch_of(p), &n));
@@ -269,7 +269,7 @@ static ls_status check_run(const ls_predictor *p, int64_t n)
         return ls_fail(LS_E_ARG, "ls_predictor_run: n is %lld: a number of rows from 0 up is needed",
                        (long long)n);
     for (int i = 0; i < p->t->n_fields; i++) {
-        const ls_kept *k = &p->inputs[i];
+        const ls_predictor_rows *k = &p->inputs[i];
         if (k->rows < 0)
             return ls_fail(LS_E_ARG,
                            "ls_predictor_run: \"%s\" was not put since the last run: call "
@@ -289,7 +289,7 @@ static ls_status run_batch(ls_predictor *p, int64_t first, int64_t n)
 {
     const int64_t batch = batch_of(p), real = n - first < batch ? n - first : batch;
     for (int i = 0; i < p->t->n_fields; i++) {
-        ls_kept *k = &p->inputs[i];
+        ls_predictor_rows *k = &p->inputs[i];
         const size_t bytes = row_bytes(p, k);
         char *rows = k->data + (size_t)first * bytes;
         for (int64_t r = real; r < batch; r++)
@@ -298,7 +298,7 @@ static ls_status run_batch(ls_predictor *p, int64_t first, int64_t n)
     }
     LS_TRY(ls_trainer_eval_fed(p->t));
     for (int i = 0; i < p->n_outputs; i++) {
-        const ls_kept *k = &p->outputs[i];
+        const ls_predictor_rows *k = &p->outputs[i];
         ls_type rows = k->own.type;
         rows.dims[0] = rows.dims[0] / batch * real;
         const ls_place part = ls_place_part(&k->own, 0, &rows);
@@ -332,7 +332,7 @@ ls_status ls_predictor_get(ls_predictor *p, const char *output, const ls_tensor 
     LS_ARG(values);
     LS_ARG_DTYPE(values->type.dtype);
     LS_TRAINER_USE(p->t);
-    ls_kept *k = NULL;
+    ls_predictor_rows *k = NULL;
     int64_t n;
     LS_TRY(predictor_find(__func__, "output", p->outputs, p->n_outputs, output, &k));
     if (k->rows < 0)
@@ -345,7 +345,7 @@ ls_status ls_predictor_get(ls_predictor *p, const char *output, const ls_tensor 
     return LS_OK;
 }
 
-static int list(const ls_predictor *p, const ls_kept *of, int n, ls_named_tensor *out, int max)
+static int list(const ls_predictor *p, const ls_predictor_rows *of, int n, ls_named_tensor *out, int max)
 {
     for (int i = 0; out && i < n && i < max; i++) {
         ls_type type = of[i].own.type;

@@ -54,7 +54,7 @@ int ls_fallback_byte(const char *token, size_t n)
 
 /* Adds bytes of consecutive byte tokens: as text if together they are valid UTF-8, else U+FFFD for each
  * byte. */
-static void add_run(const char *bytes, size_t n, ls_pieces *out)
+static void add_run(const char *bytes, size_t n, ls_text_pieces *out)
 {
     if (ls_utf8_sound(bytes, n) == n)
         ls_pieces_add(out, bytes, n);
@@ -63,9 +63,9 @@ static void add_run(const char *bytes, size_t n, ls_pieces *out)
             ls_pieces_add(out, "\xef\xbf\xbd", 3);
 }
 
-static void decode_fallback(ls_pieces *tokens)
+static void decode_fallback(ls_text_pieces *tokens)
 {
-    ls_pieces out = { 0 };
+    ls_text_pieces out = { 0 };
     ls_str run = { 0 };
     for (int64_t i = 0, at = 0; i < tokens->n; at = tokens->end[i++]) {
         const char *token = tokens->text.data + at;
@@ -98,7 +98,7 @@ static void strip(const ls_decoder *d, const char *token, size_t n, ls_str *out)
     ls_str_add_n(out, token + begin, end - begin);
 }
 
-ls_status ls_decode(const ls_decoder *d, ls_pieces *tokens)
+ls_status ls_decode(const ls_decoder *d, ls_text_pieces *tokens)
 {
     ls_str out = { 0 };
     if (d->kind == LS_DECODE_FUSE) {

@@ -12,7 +12,7 @@ enum { PART = 1 << 20 }; /* bytes between two checks for a request to stop, whic
 
 /* ---- pieces */
 
-void ls_pieces_add(ls_pieces *p, const char *text, size_t n)
+void ls_pieces_add(ls_text_pieces *p, const char *text, size_t n)
 {
     if (!n)
         return;
@@ -30,19 +30,19 @@ void ls_pieces_add(ls_pieces *p, const char *text, size_t n)
     p->end[p->n++] = (int64_t)p->text.len;
 }
 
-ls_status ls_pieces_check(const ls_pieces *p) { return ls_str_status(&p->text); }
+ls_status ls_pieces_check(const ls_text_pieces *p) { return ls_str_status(&p->text); }
 
-void ls_pieces_clear(ls_pieces *p)
+void ls_pieces_clear(ls_text_pieces *p)
 {
     ls_str_clear(&p->text);
     p->n = 0;
 }
 
-void ls_pieces_release(ls_pieces *p)
+void ls_pieces_release(ls_text_pieces *p)
 {
     ls_str_release(&p->text);
     free(p->end);
-    *p = (ls_pieces){ 0 };
+    *p = (ls_text_pieces){ 0 };
 }
 
 /* ---- byte-level text, in which each byte is a character */
@@ -154,7 +154,7 @@ ls_status ls_regex_compile(void **out, const char *pattern, const char *where)
 
 void ls_regex_free(void *regex) { pcre2_code_free(regex); }
 
-static ls_status split_regex(const ls_splitter *s, const char *text, size_t n, ls_pieces *out)
+static ls_status split_regex(const ls_splitter *s, const char *text, size_t n, ls_text_pieces *out)
 {
     pcre2_match_data *m = pcre2_match_data_create_from_pattern(s->regex, NULL);
     if (!m)
@@ -186,7 +186,7 @@ static ls_status split_regex(const ls_splitter *s, const char *text, size_t n, l
 
 /* ---- the other pre-tokenizers */
 
-static void to_bytes(const char *text, size_t n, ls_pieces *out)
+static void to_bytes(const char *text, size_t n, ls_text_pieces *out)
 {
     ls_str mapped = { 0 };
     for (size_t i = 0; i < n && (i % PART || !ls_stop_asked()); i++)
@@ -196,10 +196,10 @@ static void to_bytes(const char *text, size_t n, ls_pieces *out)
     ls_str_release(&mapped);
 }
 
-static ls_status split_bytes(const ls_splitter *s, const char *text, size_t n, ls_pieces *out)
+static ls_status split_bytes(const ls_splitter *s, const char *text, size_t n, ls_text_pieces *out)
 {
     ls_str spaced = { 0 };
-    ls_pieces words = { 0 };
+    ls_text_pieces words = { 0 };
     if (s->prefix_space && text[0] != ' ') {
         ls_str_add(&spaced, " ");
         ls_str_add_n(&spaced, text, n);
@@ -222,7 +222,7 @@ static ls_status split_bytes(const ls_splitter *s, const char *text, size_t n, l
     return status;
 }
 
-static void split_white(const char *text, size_t n, ls_pieces *out)
+static void split_white(const char *text, size_t n, ls_text_pieces *out)
 {
     uint32_t c;
     size_t begin = 0;
@@ -236,7 +236,7 @@ static void split_white(const char *text, size_t n, ls_pieces *out)
     ls_pieces_add(out, text + begin, n - begin);
 }
 
-static void split_metaspace(const ls_splitter *s, const char *text, size_t n, bool first, ls_pieces *out)
+static void split_metaspace(const ls_splitter *s, const char *text, size_t n, bool first, ls_text_pieces *out)
 {
     const size_t mark = strlen(s->mark);
     ls_str all = { 0 };
@@ -260,7 +260,7 @@ static void split_metaspace(const ls_splitter *s, const char *text, size_t n, bo
     ls_str_release(&all);
 }
 
-ls_status ls_split(const ls_splitter *s, const ls_pieces *in, bool first, ls_pieces *out)
+ls_status ls_split(const ls_splitter *s, const ls_text_pieces *in, bool first, ls_text_pieces *out)
 {
     for (int64_t i = 0, at = 0; i < in->n; at = in->end[i++]) {
         const char *text = in->text.data + at;

@@ -74,16 +74,16 @@ ls_status ls_normalize(const ls_normalizer *z, const char *text, size_t n, ls_st
 /* ---- pre-tokenizers (split.c) */
 
 /* A text in pieces: piece i ends at end[i], and begins where piece i - 1 ends. */
-typedef struct ls_pieces {
+typedef struct ls_text_pieces {
     /* also remembers that memory ran out and a piece is missing (ls_pieces_check) */
     ls_str text;
     int64_t *end;
     int64_t n, room;
-} ls_pieces;
-void ls_pieces_add(ls_pieces *p, const char *text, size_t n); /* an empty piece is left out */
-ls_status ls_pieces_check(const ls_pieces *p);                /* LS_E_MEMORY */
-void ls_pieces_clear(ls_pieces *p);
-void ls_pieces_release(ls_pieces *p);
+} ls_text_pieces;
+void ls_pieces_add(ls_text_pieces *p, const char *text, size_t n); /* an empty piece is left out */
+ls_status ls_pieces_check(const ls_text_pieces *p);                /* LS_E_MEMORY */
+void ls_pieces_clear(ls_text_pieces *p);
+void ls_pieces_release(ls_text_pieces *p);
 
 typedef enum ls_split_kind {
     LS_SPLIT_REGEX,
@@ -104,7 +104,7 @@ typedef struct ls_splitter {
 ls_status ls_regex_compile(void **out, const char *pattern, const char *where);
 void ls_regex_free(void *regex);
 /* Splits each piece of `in`. first: the first piece of `in` begins the text. */
-ls_status ls_split(const ls_splitter *s, const ls_pieces *in, bool first, ls_pieces *out);
+ls_status ls_split(const ls_splitter *s, const ls_text_pieces *in, bool first, ls_text_pieces *out);
 /* The byte that a character of byte-level text stands for; -1: none. */
 int ls_byte_of_char(uint32_t c);
 uint32_t ls_char_of_byte(uint8_t b);
@@ -173,8 +173,8 @@ typedef struct ls_decoder {
     int64_t start, stop;
     bool keep_first; /* metaspace: the first mark becomes a space too */
 } ls_decoder;
-ls_status ls_decode(const ls_decoder *d, ls_pieces *tokens); /* changes the tokens in place */
-int ls_fallback_byte(const char *token, size_t n);           /* 65 of "<0x41>"; -1: the token is not a byte */
+ls_status ls_decode(const ls_decoder *d, ls_text_pieces *tokens); /* changes the tokens in place */
+int ls_fallback_byte(const char *token, size_t n); /* 65 of "<0x41>"; -1: the token is not a byte */
 
 /* ---- the tokenizer */
 

@@ -44,7 +44,7 @@ bool ls_tokenizer_has_text(const ls_tokenizer *t, int32_t id)
 /* ---- text to ids */
 
 typedef struct work {
-    ls_pieces in, out;
+    ls_text_pieces in, out;
     ls_str text, other;
 } work;
 
@@ -57,7 +57,7 @@ static ls_status encode_pieces(const ls_tokenizer *t, work *w, const char *text,
     for (int i = 0; i < t->n_splitters; i++) {
         ls_pieces_clear(&w->out);
         LS_TRY(ls_split(&t->splitters[i], &w->in, first, &w->out));
-        const ls_pieces swap = w->in;
+        const ls_text_pieces swap = w->in;
         w->in = w->out;
         w->out = swap;
     }
@@ -145,7 +145,7 @@ ls_status ls_tokenizer_encode(const ls_tokenizer *t, const char *text, size_t by
 ls_status ls_tokenizer_bytes(const ls_tokenizer *t, const int32_t *ids, int64_t n, bool skip_special,
                              ls_str *out)
 {
-    ls_pieces tokens = { 0 };
+    ls_text_pieces tokens = { 0 };
     ls_status s = LS_OK;
     for (int64_t i = 0; i < n && s == LS_OK; i++) {
         const char *token = ls_tokenizer_token(t, ids[i]);

@@ -117,7 +117,7 @@ static ls_status evaluate(const ls_saved_model *t, ls_group *g, const ls_eval_op
     ls_dataset *set = NULL;
     ls_eval_result e = { .samples = 0 };
     generated texts = { .made = { 0 } };
-    ls_watch watch = ls_watch_flag(g, ui->stop);
+    ls_rounds rounds = ls_rounds_of_flag(g, ui->stop);
     char *other_data = NULL;
     int64_t step = 0;
     LS_TRY(ls_saved_model_trainer(t, g, &setup, &trainer, &step));
@@ -128,10 +128,10 @@ static ls_status evaluate(const ls_saved_model *t, ls_group *g, const ls_eval_op
         s = ls_data_agree(g, NULL, set);
     LS_TRY_TO(s, s, end);
     other_data = !g || ls_group_rank(g) == 0 ? ls_saved_model_other_data(t, set) : NULL;
-    LS_TRY_TO(s, ls_evaluate(trainer, set, setup.trainer.micro_batch, ui, &watch, &e), end);
+    LS_TRY_TO(s, ls_evaluate(trainer, set, setup.trainer.micro_batch, ui, &rounds, &e), end);
     if (o->generate) {
-        ls_watch writing = ls_watch_flag(NULL, ui->stop);
-        const ls_split_opts all = { .count = set->n, .how = o->how, .beams = o->beams, .watch = &writing };
+        ls_rounds writing = ls_rounds_of_flag(NULL, ui->stop);
+        const ls_split_opts all = { .count = set->n, .how = o->how, .beams = o->beams, .rounds = &writing };
         ls_trainer_destroy(&trainer);
         LS_TRY_TO(s, generate(&texts, &o->model, set, &all, ui), end);
     }

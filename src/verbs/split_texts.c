@@ -128,10 +128,10 @@ static ls_status generate(batch *b, const ls_split_opts *o, const ls_generate_op
 /* LS_E_STOPPED if the work ends here, on all ranks. */
 static ls_status ask(const ls_split_opts *o, int64_t done, int64_t count)
 {
-    if (!o->watch)
+    if (!o->rounds)
         return LS_OK;
-    LS_TRY(ls_watch_round(o->watch));
-    return o->watch->asked
+    LS_TRY(ls_rounds_next(o->rounds));
+    return o->rounds->asked
                ? ls_fail(LS_E_STOPPED, "stopped after %lld of %lld texts", (long long)done, (long long)count)
                : LS_OK;
 }
@@ -149,7 +149,7 @@ static ls_status split_texts_run(batch *b, const ls_split_opts *o, int64_t count
     for (int64_t at = 0; at < count; at += round) {
         const int64_t left = count - at - mine, all = count - at < round ? count - at : round;
         const ls_status s = generate(b, o, &how, o->first + at + mine, left < b->at_once ? left : b->at_once);
-        LS_TRY(agree(o->group, s == LS_E_STOPPED && o->watch ? LS_OK : s));
+        LS_TRY(agree(o->group, s == LS_E_STOPPED && o->rounds ? LS_OK : s));
         LS_TRY(ask(o, at, count));
         LS_TRY(s);
         if (o->on_round)

@@ -1,7 +1,7 @@
 /* split_texts.h - the texts that a T5 makes for the samples of a split, beside their targets. */
 #pragma once
 #include "base/metric_list.h"
-#include "comm/watch.h"
+#include "comm/rounds.h"
 #include "text_model.h"
 
 typedef struct ls_sample_text {
@@ -15,7 +15,8 @@ typedef struct ls_split_opts {
     ls_generate_opts how;
     int64_t beams;
     ls_group *group; /* whose ranks share the samples; NULL: one process does all */
-    ls_watch *watch; /* LS_E_STOPPED before the next batch where it is asked, on all ranks; NULL: nobody */
+    /* LS_E_STOPPED before the next batch, on all ranks, if any is asked to stop; NULL: never */
+    ls_rounds *rounds;
     /* Called in the order of the split, on the rank that generated the text. */
     ls_status (*on_text)(void *context, const ls_sample_text *t);
     /* Called on every rank when each has generated its next share: of `n` samples, rank after rank, at most

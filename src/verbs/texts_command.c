@@ -33,12 +33,12 @@ static ls_status add_line(void *context, const ls_sample_text *t)
 
 static ls_status texts_run(job *j, ls_text_model *m, const ls_predict_opts *o, const ls_ui *ui)
 {
-    ls_watch watch = ls_watch_flag(NULL, ui->stop);
+    ls_rounds rounds = ls_rounds_of_flag(NULL, ui->stop);
     const ls_split_opts all = { .first = o->first,
                                 .count = o->count,
                                 .how = o->how,
                                 .beams = o->beams,
-                                .watch = &watch,
+                                .rounds = &rounds,
                                 .on_text = add_line,
                                 .context = j };
     ls_dataset *set = NULL;

@@ -4,7 +4,7 @@
 #include "comm/agree.h"
 #include "split_texts.h"
 
-ls_status ls_train_generate(ls_loop *l, ls_watch *watch, ls_metric_list *metrics, int64_t *texts,
+ls_status ls_train_generate(ls_loop *l, ls_rounds *rounds, ls_metric_list *metrics, int64_t *texts,
                             double *seconds)
 {
     const ls_recipe *r = l->recipe;
@@ -14,7 +14,7 @@ ls_status ls_train_generate(ls_loop *l, ls_watch *watch, ls_metric_list *metrics
                                        .length_penalty = r->eval.generate.length_penalty },
                               .beams = r->eval.generate.beams,
                               .group = l->group,
-                              .watch = watch };
+                              .rounds = rounds };
     ls_text_model m;
     ls_texts_made made;
     ls_status s = ls_text_model_of_run(&m, l->recipe, l->setup, l->trainer);

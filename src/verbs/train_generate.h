@@ -4,5 +4,5 @@
 
 /* What ls_loop.generate is. The ranks share the samples; each has a whole copy of the weights until the call
  * ends. Collective over the loop's group. */
-ls_status ls_train_generate(ls_loop *l, ls_watch *watch, ls_metric_list *metrics, int64_t *texts,
+ls_status ls_train_generate(ls_loop *l, ls_rounds *rounds, ls_metric_list *metrics, int64_t *texts,
                             double *seconds);

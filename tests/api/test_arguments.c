@@ -92,7 +92,7 @@ static void *volatile nothing_;
 #pragma GCC diagnostic ignored "-Wformat-security" /* a format that is NULL is the point */
 #include "public_arguments.inc"                    /* CALLS */
 
-/* ---- the walk */
+/* ---- every function with every argument */
 
 static bool may_be_null(const struct call *c)
 {

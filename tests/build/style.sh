@@ -1,6 +1,6 @@
 #!/bin/sh
-# tools/check_style finds tables and examples in comments that were wrapped as text, and static functions of many files that have
-# the same name; it accepts what is right. Usage: style.sh SOURCE_DIR
+# tools/check_style finds tables and examples in comments that were wrapped as text, static functions of many files that have
+# the same name, and types of two files that have; it accepts what is right. Usage: style.sh SOURCE_DIR
 set -eu
 checker=$1/tools/check_style
 root=$(mktemp -d)
@@ -39,6 +39,12 @@ for file in a b c d e; do echo "static int run(int x) { return x; }" >"$root/src
 cp "$root/src/a.c" "$root/src/f.c"
 found "static run() is in 6 files: begin it with what the file is about: src/a.c src/b.c"
 rm "$root"/src/?.c
+
+for file in a b; do printf 'typedef struct ls_job {\n    int n;\n} ls_%s;\n' $file >"$root/src/$file.h"; done
+found "type ls_job is defined in 2 files: give one of them another name: src/a.h src/b.h"
+printf 'struct ls_job;\ntypedef struct ls_job ls_b;\n' >"$root/src/b.h"
+"$checker" "$root" || { echo "a type that is only declared in a second file is refused" >&2; exit 1; }
+rm "$root"/src/?.h
 
 # clang-format leaves a table alone, however wide it is
 command -v clang-format >/dev/null || { echo "skipped: style.sh: no clang-format here (Debian: clang-format)"; exit 77; }

@@ -350,7 +350,7 @@ static void profile_records_times(void **state)
     ls_graph_destroy(&g);
 }
 
-#ifdef LS_WATCH_ARENA
+#ifdef LS_POISON_ARENA
 static bool dies(void (*act)(volatile char *), char *at)
 {
     const pid_t child = fork();
@@ -375,7 +375,7 @@ static void write_byte(volatile char *at) { *at = 1; }
 static void watched_memory(void **state)
 {
     (void)state;
-#ifdef LS_WATCH_ARENA
+#ifdef LS_POISON_ARENA
     ls_graph *g = new_graph("watched");
     ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, 1024));
     ls_output(g, "y",

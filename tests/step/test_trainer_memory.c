@@ -77,7 +77,7 @@ static void a_step_allocates_nothing(void **state)
 static void resident_memory(void **state)
 {
     (void)state;
-#if LS_TEST_SANITIZED || defined(LS_WATCH_ARENA)
+#if LS_TEST_SANITIZED || defined(LS_POISON_ARENA)
     skip(); /* guarded and poisoned memory is another size */
 #else
     enum { REST = 12 << 20 };

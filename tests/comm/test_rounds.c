@@ -1,10 +1,10 @@
-/* test_watch.c - ranks end long work before the same round, whichever of them is asked, and before the next
+/* test_rounds.c - ranks end long work before the same round, whichever of them is asked, and before the next
  * one, also when quick rounds were followed by slow ones. */
 #include <pthread.h>
 #include <stdio.h>
 #include <time.h>
 
-#include "comm/watch.h"
+#include "comm/rounds.h"
 #include "lockstep/group.h"
 #include "support/support.h"
 
@@ -13,11 +13,11 @@ enum { MOST = 4 };
 typedef struct rank {
     pthread_t thread;
     ls_group *group;
-    double pause;    /* seconds of a round; 0: none */
-    int64_t quick;   /* rounds before the first that pauses */
-    int64_t ask_at;  /* the round in which this rank is asked; -1: in none */
-    int64_t rounds;  /* made */
-    ls_watch watch;
+    double pause;   /* seconds of a round; 0: none */
+    int64_t quick;  /* rounds before the first that pauses */
+    int64_t ask_at; /* the round in which this rank is asked; -1: in none */
+    int64_t rounds; /* made */
+    ls_rounds work;
     ls_status status;
 } rank;
 
@@ -30,8 +30,8 @@ static uint32_t asked_here(void *context)
 static void *run(void *context)
 {
     rank *r = context;
-    r->watch = (ls_watch){ .group = r->group, .asked_here = asked_here, .context = r };
-    while (r->rounds < 1000000 && (r->status = ls_watch_round(&r->watch)) == LS_OK && !r->watch.asked) {
+    r->work = (ls_rounds){ .group = r->group, .asked_here = asked_here, .context = r };
+    while (r->rounds < 1000000 && (r->status = ls_rounds_next(&r->work)) == LS_OK && !r->work.asked) {
         if (r->rounds >= r->quick && r->pause > 0)
             nanosleep(&(struct timespec){ .tv_nsec = (long)(1e9 * r->pause) }, NULL);
         r->rounds++;
@@ -63,7 +63,7 @@ static void all_ranks_end_before_the_same_round(void **state)
                 pthread_join(r[k].thread, NULL);
             for (int k = 0; k < MOST; k++) {
                 ASSERT_OK(r[k].status);
-                assert_int_equal(r[k].watch.asked, 4);
+                assert_int_equal(r[k].work.asked, 4);
                 assert_int_equal(r[k].rounds, CASES[i].ask_at + 1);
             }
         }
@@ -73,14 +73,14 @@ static void one_rank_looks_before_each_round(void **state)
 {
     (void)state;
     static volatile sig_atomic_t flag;
-    ls_watch w = ls_watch_flag(NULL, &flag), nobody = ls_watch_flag(NULL, NULL);
-    ASSERT_OK(ls_watch_round(&w));
-    ASSERT_OK(ls_watch_round(&w));
+    ls_rounds w = ls_rounds_of_flag(NULL, &flag), nobody = ls_rounds_of_flag(NULL, NULL);
+    ASSERT_OK(ls_rounds_next(&w));
+    ASSERT_OK(ls_rounds_next(&w));
     assert_int_equal(w.asked, 0);
     flag = 1;
-    ASSERT_OK(ls_watch_round(&w));
+    ASSERT_OK(ls_rounds_next(&w));
     assert_int_equal(w.asked, 1);
-    ASSERT_OK(ls_watch_round(&nobody));
+    ASSERT_OK(ls_rounds_next(&nobody));
     assert_int_equal(nobody.asked, 0);
 }
 

@@ -1,5 +1,5 @@
-/* watch.c - see watch.h. */
-#include "watch.h"
+/* rounds.c - see rounds.h. */
+#include "rounds.h"
 
 #include <stdlib.h>
 
@@ -11,12 +11,12 @@ static uint32_t flag_is_set(void *context)
     return flag && *flag;
 }
 
-ls_watch ls_watch_flag(ls_group *g, const volatile sig_atomic_t *flag)
+ls_rounds ls_rounds_of_flag(ls_group *g, const volatile sig_atomic_t *flag)
 {
-    return (ls_watch){ .group = g, .asked_here = flag_is_set, .context = (void *)(uintptr_t)flag };
+    return (ls_rounds){ .group = g, .asked_here = flag_is_set, .context = (void *)(uintptr_t)flag };
 }
 
-ls_status ls_watch_round(ls_watch *w)
+ls_status ls_rounds_next(ls_rounds *w)
 {
     if (w->asked)
         return LS_OK;
