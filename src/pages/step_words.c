@@ -42,7 +42,8 @@ static const char *kind_of(const ls_step_view *v)
     return measured ? "measured" : estimated ? "estimated" : NULL;
 }
 
-const double *ls_step_seconds(ls_arena *a, const ls_step_view *v, const char *kind, int program)
+/* Seconds of each step of a program; NULL: not known. */
+static const double *program_times(ls_arena *a, const ls_step_view *v, const char *kind, int program)
 {
     const ls_plan *p = v->compiled->plans[program];
     if (!kind)
@@ -65,7 +66,7 @@ ls_status ls_step_numbers_of(ls_step_numbers *out, ls_arena *a, const ls_step_vi
     memcpy(out->band_names, m->names, sizeof out->band_names);
     for (int program = LS_MICRO; program <= LS_UPDATE; program++) {
         const ls_plan *p = v->compiled->plans[program];
-        const double runs = (double)runs_of(v, program), *seconds = ls_step_seconds(a, v, out->kind, program);
+        const double runs = (double)runs_of(v, program), *seconds = program_times(a, v, out->kind, program);
         LS_TRY(ls_arena_status(a));
         for (int k = 0; k < p->n_steps; k++) {
             double sum = 0, bands[LS_BANDS];
@@ -218,7 +219,7 @@ static ls_status find_lanes(sum_list *l, const ls_step_view *v, const char *kind
 {
     for (int program = LS_MICRO; program <= LS_UPDATE; program++) {
         const ls_plan *p = v->compiled->plans[program];
-        const double *seconds = ls_step_seconds(l->arena, v, kind, program);
+        const double *seconds = program_times(l->arena, v, kind, program);
         for (int i = 0; i < p->n_collectives && !l->arena->no_memory; i++) {
             const ls_plan_collective *c = &p->collectives[i];
             add(l, &(sums){ .kind = ls_collective_name(c->kind), .group = c->group },
@@ -233,7 +234,7 @@ static ls_status find_lanes(sum_list *l, const ls_step_view *v, const char *kind
     for (int phase = LS_PHASE_FORWARD; phase <= LS_PHASE_UPDATE; phase++)
         for (int program = LS_MICRO; program <= LS_UPDATE; program++) {
             const ls_plan *p = v->compiled->plans[program];
-            const double *seconds = ls_step_seconds(l->arena, v, kind, program);
+            const double *seconds = program_times(l->arena, v, kind, program);
             for (int k = 0; k < p->n_steps && !l->arena->no_memory; k++)
                 if (p->steps[k].part == LS_PART_RUN && phase_of(p, program, k) == (ls_phase)phase)
                     add(l, &(sums){ .name = PHASES[phase] }, (double)runs_of(v, program),
@@ -317,7 +318,7 @@ static ls_status ops_table(ls_str *out, ls_arena *a, const ls_step_view *v, cons
     char calls[32], amount[32], share[32], flops[32];
     for (int program = LS_MICRO; program <= LS_UPDATE; program++) {
         const ls_plan *p = v->compiled->plans[program];
-        const double *seconds = ls_step_seconds(a, v, n->kind, program);
+        const double *seconds = program_times(a, v, n->kind, program);
         for (int k = 0; k < p->n_steps && !a->no_memory; k++)
             if (p->steps[k].part == LS_PART_RUN)
                 add(&ops,
@@ -363,7 +364,7 @@ static ls_status units_table(ls_str *out, ls_arena *a, const ls_step_view *v, co
     char calls[32], bytes[32], over[32], wait[32];
     for (int program = LS_MICRO; program <= LS_UPDATE; program++) {
         const ls_plan *p = v->compiled->plans[program];
-        const double runs = (double)runs_of(v, program), *seconds = ls_step_seconds(a, v, n->kind, program);
+        const double runs = (double)runs_of(v, program), *seconds = program_times(a, v, n->kind, program);
         for (int i = 0; i < p->n_collectives && !a->no_memory; i++) {
             const ls_plan_collective *c = &p->collectives[i];
             const bool unit = !strncmp(c->unit, "unit ", 5);

@@ -17,8 +17,6 @@ typedef struct ls_step_numbers {
     const char *band_names[LS_BANDS]; /* constant */
 } ls_step_numbers;
 
-/* Times of the steps of a program; NULL: not known. */
-const double *ls_step_seconds(ls_arena *a, const ls_step_view *v, const char *kind, int program);
 ls_status ls_step_numbers_of(ls_step_numbers *out, ls_arena *a, const ls_step_view *v,
                              const ls_memory_bands *m);
 
