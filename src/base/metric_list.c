@@ -83,13 +83,24 @@ double ls_metric_list_find(const ls_metric_list *l, const char *name)
 
 bool ls_metric_is_common(const char *name) { return !strcmp(name, "loss") || !strcmp(name, "accuracy"); }
 
-void ls_metric_list_write(ls_json *j, const char *prefix, const ls_metric_list *l)
+static void write_member(ls_json *j, const char *prefix, const ls_metric *m)
 {
     char key[32 + LS_METRIC_NAME];
-    for (int i = 0; i < l->n; i++) {
-        snprintf(key, sizeof key, "%s%s", prefix, l->at[i].name);
-        ls_json_f64(j, *prefix ? key : l->at[i].name, l->at[i].value);
-    }
+    snprintf(key, sizeof key, "%s%s", prefix, m->name);
+    ls_json_f64(j, *prefix ? key : m->name, m->value);
+}
+
+void ls_metric_list_write(ls_json *j, const char *prefix, const ls_metric_list *l)
+{
+    for (int i = 0; i < l->n; i++)
+        write_member(j, prefix, &l->at[i]);
+}
+
+void ls_metric_list_write_others(ls_json *j, const char *prefix, const ls_metric_list *l)
+{
+    for (int i = 0; i < l->n; i++)
+        if (!ls_metric_is_common(l->at[i].name))
+            write_member(j, prefix, &l->at[i]);
 }
 
 void ls_metric_list_object(ls_json *j, const char *key, const ls_metric_list *l)

@@ -36,6 +36,8 @@ bool ls_metric_is_common(const char *name);
 void ls_metric_list_write(ls_json *j, const char *prefix, const ls_metric_list *l);
 /* Writes them as an object; nothing if there are none. */
 void ls_metric_list_object(ls_json *j, const char *key, const ls_metric_list *l);
+/* The same without the common ones. */
+void ls_metric_list_write_others(ls_json *j, const char *prefix, const ls_metric_list *l);
 /* The members of an object whose names begin with `prefix`, without it: numbers, and null as NAN. NULL gives
  * an empty list. */
 ls_metric_list ls_metric_list_read(const json_t *object, const char *prefix);

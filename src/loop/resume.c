@@ -53,12 +53,7 @@ static void write_common(ls_json *j, const ls_metric_list *eval)
 
 static void write_others(ls_json *j, const ls_metric_list *eval, int64_t texts)
 {
-    char key[LS_METRIC_NAME + 8];
-    for (int i = 0; i < eval->n; i++)
-        if (!ls_metric_is_common(eval->at[i].name)) {
-            snprintf(key, sizeof key, "eval_%s", eval->at[i].name);
-            ls_json_f64(j, key, eval->at[i].value);
-        }
+    ls_metric_list_write_others(j, "eval_", eval);
     if (texts)
         ls_json_int(j, "eval_texts", texts);
 }

@@ -32,7 +32,7 @@ typedef struct ls_row_column {
     /* Place in metrics.csv, from 1. These places are taken for ever: each file begins with these columns.
      * LS_CSV_BEHIND: a column behind them, from the first row that has it on. 0: none. */
     uint8_t csv;
-    uint8_t show;                   /* place in tables for people, from 1; 0: none */
+    uint8_t show;                   /* place in tables for people, from 1 without gaps; 0: none */
     int leave;                      /* as in ls_column (screen/table.h) */
     const char *title;              /* in tables */
     const char *format, *undefined; /* of a float: for printf; of NAN, NULL: nothing */

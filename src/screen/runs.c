@@ -112,12 +112,7 @@ static void json_row(ls_json *j, const ls_run_info *i)
     ls_json_f32(j, "loss", (float)i->metrics.loss);
     ls_json_f64(j, "eval_loss", ls_metric_list_find(&i->eval, "loss"));
     ls_json_f64(j, "eval_accuracy", ls_metric_list_find(&i->eval, "accuracy"));
-    for (int k = 0; k < i->eval.n; k++)
-        if (!ls_metric_is_common(i->eval.at[k].name)) {
-            char key[LS_METRIC_NAME + 8];
-            snprintf(key, sizeof key, "eval_%s", i->eval.at[k].name);
-            ls_json_f64(j, key, i->eval.at[k].value);
-        }
+    ls_metric_list_write_others(j, "eval_", &i->eval);
     ls_metric_list_object(j, "metrics", &i->reported);
     ls_json_bool(j, "builtin_data", i->builtin_data);
     ls_json_int(j, "restarts", i->restarts);

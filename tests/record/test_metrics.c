@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <unistd.h>
+#include "base/fault.h"
 #include "base/file.h"
 #include "base/json.h"
 #include "graph/graph.h"
@@ -369,6 +370,33 @@ static void nothing_counted(void **state)
     ls_recipe_destroy(&r);
 }
 
+/* The step path allocates nothing: all but the first row of a run are written where every allocation is
+ * refused. */
+static void a_step_allocates_nothing(void **state)
+{
+    (void)state;
+    ls_recipe *r = make_recipe(ls_test_path("steps"), "log.tensorboard=true");
+    const ls_step_row row = { .step = 1,
+                              .samples = 8,
+                              .targets = 3,
+                              .loss = NAN,
+                              .lr = 0.1,
+                              .seconds = 0.5,
+                              .grad_norm = 1.0 / 3,
+                              .loss_scale = 2,
+                              .skipped = true,
+                              .nonfinite = "gradient" };
+    ls_rundir *d;
+    ASSERT_OK(ls_rundir_open_ranks(&d, r, NULL, false));
+    ASSERT_OK(ls_metrics_step(d, &row));
+    ls_fault_arm(1u << LS_POINT_MEMORY, 0, LS_FAIL_ON);
+    for (int i = 0; i < 100; i++)
+        ASSERT_OK(ls_metrics_step(d, &row));
+    assert_int_equal(ls_fault_disarm(), 0); /* none was asked for */
+    ASSERT_OK(ls_rundir_close(&d, LS_RUN_FINISHED, NULL));
+    ls_recipe_destroy(&r);
+}
+
 /* Files that users have begin with these columns: new ones go behind them, or a run cannot continue. */
 static void the_first_columns_stay(void **state)
 {
@@ -463,6 +491,7 @@ int main(void)
         cmocka_unit_test(older_columns),
         cmocka_unit_test(nothing_counted),
         cmocka_unit_test(the_last_step_of_a_long_file),
+        cmocka_unit_test(a_step_allocates_nothing),
         cmocka_unit_test(the_first_columns_stay),
         cmocka_unit_test(a_column_behind),
         cmocka_unit_test(keys_of_evaluations_are_reserved),
