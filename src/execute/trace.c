@@ -183,7 +183,9 @@ static void shapes(ls_json *j, const ls_graph *g, const char *dims, const char *
 
 static void op_event(ls_json *j, const ls_profile_run *r, int k, double base)
 {
-    static const char *const PHASES[] = { "forward", "backward", "update" };
+    static const char *const PHASES[] = {
+        [LS_PHASE_FORWARD] = "forward", [LS_PHASE_BACKWARD] = "backward", [LS_PHASE_UPDATE] = "update"
+    };
     const ls_plan *p = r->plan;
     const ls_step *s = &p->steps[k];
     const ls_node *n = p->graph->nodes[s->node];

@@ -5,7 +5,10 @@
 
 const char *ls_placement_text(char text[32], ls_placement p)
 {
-    static const char *const NAMES[] = { "Invariant", "Replicate", "Shard", "Partial" };
+    static const char *const NAMES[] = { [LS_INVARIANT] = "Invariant",
+                                         [LS_REPLICATE] = "Replicate",
+                                         [LS_SHARD] = "Shard",
+                                         [LS_PARTIAL] = "Partial" };
     if (p.kind != LS_SHARD)
         snprintf(text, 32, "%s", NAMES[p.kind]);
     else if (p.dims > 1)

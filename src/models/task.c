@@ -162,7 +162,11 @@ static const ls_task_loss *loss_of(const ls_task_config *c, const char *output)
 static void declare(builder *b, const ls_task_loss *l, ls_value output, bool scale)
 {
     /* "mae" is the metric, in the data's own units */
-    static const char *const NAMES[] = { "mse", "l1", "huber", "bce", "cross_entropy" };
+    static const char *const NAMES[] = { [LS_LOSS_MSE] = "mse",
+                                         [LS_LOSS_MAE] = "l1",
+                                         [LS_LOSS_HUBER] = "huber",
+                                         [LS_LOSS_BCE] = "bce",
+                                         [LS_LOSS_CROSS_ENTROPY] = "cross_entropy" };
     ls_graph *g = b->g;
     const ls_port *p = port(b->c->outputs, b->c->n_outputs, l->of);
     const bool labels = l->kind == LS_LOSS_CROSS_ENTROPY;

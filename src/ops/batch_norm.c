@@ -128,7 +128,7 @@ static void grad_batch_norm_eval(ls_grad *c)
         c->din[2] = ls_reshape_like(g, ls_sum_like(g, dy, channel[2]), n->in[2]);
 }
 
-static const char *const ACTS[] = { "none", "relu", NULL };
+static const char *const ACTS[] = { [LS_ACT_NONE] = "none", [LS_ACT_RELU] = "relu" };
 static const ls_attr_field FIELDS[] = { { "eps", LS_FIELD_F64, offsetof(ls_batch_norm_attrs, eps), NULL },
                                         { "act", LS_FIELD_I64, offsetof(ls_batch_norm_attrs, act), ACTS },
                                         { 0 } };

@@ -8,7 +8,9 @@
 static const char *const FLOATS[] = {
     [LS_F32] = "f32", [LS_F64] = "f64", [LS_BF16] = "bf16", [LS_F16] = "f16", [LS_TO_SAME] = "same"
 };
-static const char *const HOWS[] = { "sum", "max", "wide", "shared", NULL };
+static const char *const HOWS[] = {
+    [LS_HOW_SUM] = "sum", [LS_HOW_MAX] = "max", [LS_HOW_WIDE] = "wide", [LS_HOW_SHARED] = "shared"
+};
 
 static ls_status check_group(const ls_infer *i, int64_t ranks)
 {

@@ -284,7 +284,10 @@ static void grad_cast(ls_grad *c)
         c->din[0] = ls_cast(c->g, c->dout[0], from);
 }
 
-static const char *const DTYPE_WORDS[] = { "f32", "f64", "bf16", "f16", "i32", "i64", "u8", NULL };
+static const char *const DTYPE_WORDS[] = {
+    [LS_F32] = "f32", [LS_F64] = "f64", [LS_BF16] = "bf16", [LS_F16] = "f16",
+    [LS_I32] = "i32", [LS_I64] = "i64", [LS_U8] = "u8"
+};
 static const ls_attr_field CAST_FIELDS[] = { { "to", LS_FIELD_I64, offsetof(ls_cast_attrs, to), DTYPE_WORDS },
                                              { 0 } };
 const ls_op ls_op_cast = {

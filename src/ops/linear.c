@@ -122,7 +122,9 @@ static ls_status dims_linear(ls_rule *r, const ls_infer *i)
     return LS_OK;
 }
 
-static const char *const ACT_WORDS[] = { "none", "relu", "gelu", "gelu_tanh", NULL };
+static const char *const ACT_WORDS[] = {
+    [LS_ACT_NONE] = "none", [LS_ACT_RELU] = "relu", [LS_ACT_GELU] = "gelu", [LS_ACT_GELU_TANH] = "gelu_tanh"
+};
 static const ls_attr_field ACT_FIELDS[] = {
     { "act", LS_FIELD_I64, offsetof(ls_linear_attrs, act), ACT_WORDS }, { 0 }
 };

@@ -21,13 +21,36 @@ static ls_status infer_fill(ls_infer *i)
     return LS_OK;
 }
 
-static const char *const INIT_WORDS[] = { "zero", "one", "const", "normal", "uniform", "trunc_normal", NULL };
+static const char *const INIT_WORDS[] = {
+    [LS_INIT_ZERO] = "zero",     [LS_INIT_ONE] = "one",         [LS_INIT_CONST] = "const",
+    [LS_INIT_NORMAL] = "normal", [LS_INIT_UNIFORM] = "uniform", [LS_INIT_TRUNC_NORMAL] = "trunc_normal",
+};
 
-static const char *const WHAT_WORDS[] = { "named",       "unit", "moment",     "gradient",   "gathered",
-                                          "step",        "rate", "loss_scale", "good_steps", "grad_norm",
-                                          "applied",     "loss", "divisor",    "rows",       "predicted",
-                                          "probability", "real", "track",      "places",     "seed",
-                                          NULL };
+static const char *const WHAT_WORDS[] = {
+    [LS_IS_NAMED] = "named",
+    [LS_IS_UNIT] = "unit",
+    [LS_IS_WEIGHTS] = "weights",
+    [LS_IS_MOMENT] = "moment",
+    [LS_IS_GRADIENT] = "gradient",
+    [LS_IS_GATHERED] = "gathered",
+    [LS_IS_STEP] = "step",
+    [LS_IS_RATE] = "rate",
+    [LS_IS_LOSS_SCALE] = "loss_scale",
+    [LS_IS_GOOD_STEPS] = "good_steps",
+    [LS_IS_GRAD_NORM] = "grad_norm",
+    [LS_IS_APPLIED] = "applied",
+    [LS_IS_LOSS] = "loss",
+    [LS_IS_LARGEST_LOSS] = "largest_loss",
+    [LS_IS_DIVISOR] = "divisor",
+    [LS_IS_ROWS] = "rows",
+    [LS_IS_TARGETS] = "targets",
+    [LS_IS_PREDICTED] = "predicted",
+    [LS_IS_PROBABILITY] = "probability",
+    [LS_IS_REAL] = "real",
+    [LS_IS_TRACK] = "track",
+    [LS_IS_PLACES] = "places",
+    [LS_IS_SEED] = "seed",
+};
 
 static const ls_attr_field SOURCE_FIELDS[] = {
     { "name", LS_FIELD_TEXT, offsetof(ls_source_attrs, name), NULL },

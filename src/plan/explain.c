@@ -8,7 +8,9 @@
 #include "internal.h"
 #include "ops/rules.h"
 
-static const char *const PHASES[] = { "forward", "backward", "update" };
+static const char *const PHASES[] = {
+    [LS_PHASE_FORWARD] = "forward", [LS_PHASE_BACKWARD] = "backward", [LS_PHASE_UPDATE] = "update"
+};
 static const char *const MEMORIES[LS_MEM_COUNT] = { "arena", "state", "io",    "window",
                                                     "node",  "arena", "pinned" };
 

@@ -91,9 +91,17 @@ static ls_status read_files(const ls_yaml *v, ls_arena *a, const char *where, ls
 
 /* ---- {type: mse, of: y} */
 
-static const char *const KINDS[] = { "mse", "mae", "huber", "bce", "cross_entropy" };
-static const char *const ENTRIES[] = { "type", "of", "target", "weight", "mask", "factor", "delta" };
-enum { N_KINDS = 5, N_ENTRIES = 7, TYPE = 0, OF, TARGET, WEIGHT, MASK, FACTOR, DELTA };
+static const char *const KINDS[] = { [LS_LOSS_MSE] = "mse",
+                                     [LS_LOSS_MAE] = "mae",
+                                     [LS_LOSS_HUBER] = "huber",
+                                     [LS_LOSS_BCE] = "bce",
+                                     [LS_LOSS_CROSS_ENTROPY] = "cross_entropy" };
+enum { TYPE, OF, TARGET, WEIGHT, MASK, FACTOR, DELTA };
+static const char *const ENTRIES[] = {
+    [TYPE] = "type", [OF] = "of",         [TARGET] = "target", [WEIGHT] = "weight",
+    [MASK] = "mask", [FACTOR] = "factor", [DELTA] = "delta"
+};
+enum { N_KINDS = sizeof KINDS / sizeof *KINDS, N_ENTRIES = sizeof ENTRIES / sizeof *ENTRIES };
 
 static ls_status unknown(const char *where, const char *word, const char *const *words, int n)
 {

@@ -8,26 +8,26 @@
 
 static void type_text(const ls_key *k, ls_str *out)
 {
-    static const char *const NAMES[] = { "text",
-                                         "words, or a list of them",
-                                         "whole number",
-                                         "number",
-                                         "true or false",
-                                         "",
-                                         "",
-                                         "f32, bf16, f16, f64",
-                                         "size, as 512MiB",
-                                         "list of whole numbers",
-                                         "two numbers, as [0.9, 0.999]",
-                                         "number, or a list with one for each channel",
-                                         "whole number or {min: A, max: B}",
-                                         "map of axes, as {dp: auto}",
-                                         "true, false or a number",
-                                         "map of names to shapes, as {x: [8], t: []}",
-                                         "map of fields to files, as {x: x.npy}",
-                                         "a loss, as {type: mse, of: y}, or a list of them",
-                                         "map of any keys",
-                                         "list of maps" };
+    static const char *const NAMES[] = {
+        [LS_KEY_TEXT] = "text",
+        [LS_KEY_WORDS] = "words, or a list of them",
+        [LS_KEY_INT] = "whole number",
+        [LS_KEY_REAL] = "number",
+        [LS_KEY_BOOL] = "true or false",
+        [LS_KEY_DTYPE] = "f32, bf16, f16, f64",
+        [LS_KEY_BYTES] = "size, as 512MiB",
+        [LS_KEY_INTS] = "list of whole numbers",
+        [LS_KEY_PAIR] = "two numbers, as [0.9, 0.999]",
+        [LS_KEY_REALS] = "number, or a list with one for each channel",
+        [LS_KEY_RANGE] = "whole number or {min: A, max: B}",
+        [LS_KEY_MESH] = "map of axes, as {dp: auto}",
+        [LS_KEY_RESHARD] = "true, false or a number",
+        [LS_KEY_PORTS] = "map of names to shapes, as {x: [8], t: []}",
+        [LS_KEY_FILES] = "map of fields to files, as {x: x.npy}",
+        [LS_KEY_LOSSES] = "a loss, as {type: mse, of: y}, or a list of them",
+        [LS_KEY_TREE] = "map of any keys",
+        [LS_KEY_MAPS] = "list of maps",
+    };
     if (k->kind != LS_KEY_CHOICE && k->kind != LS_KEY_WORD) {
         ls_str_add(out, NAMES[k->kind]);
         return;

@@ -251,7 +251,10 @@ ls_status ls_shared_model_build(ls_graph *g, const ls_recipe *r, const void *pre
 
 static void declared_text(ls_str *out, const ls_graph *g)
 {
-    static const char *const WEIGH[] = { "sample", "element", "valid", "field" };
+    static const char *const WEIGH[] = { [LS_BY_SAMPLE] = "sample",
+                                         [LS_BY_ELEMENT] = "element",
+                                         [LS_BY_VALID] = "valid",
+                                         [LS_BY_FIELD] = "field" };
     char number[32];
     for (int i = 0; i < g->n_declared; i++) {
         const ls_declared *d = &g->declared[i];

@@ -96,8 +96,8 @@ static void no_number_ends_the_program(void **state)
                 wrong++;
             else if (!takes_any(c) && (seen->status == LS_OK || !strcmp(seen->message, real.message))) {
                 wrong++;
-                printf("%s with %s %d, no %s: status %d, \"%s\"\n", c->function, c->argument, numbers[k],
-                       c->type, seen->status, seen->message);
+                printf("%s with %s %d, which is not of %s: status %d, \"%s\": check it with LS_ARG_ENUM\n",
+                       c->function, c->argument, numbers[k], c->type, seen->status, seen->message);
             }
         }
     }

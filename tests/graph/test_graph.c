@@ -6,6 +6,7 @@
 #include "graph/rewrite.h"
 #include "lockstep/nn.h"
 #include "graph/op.h"
+#include "ops/rules.h"
 #include "base/metric_list.h"
 #include "support/support.h"
 
@@ -329,6 +330,20 @@ static void too_many_metrics_are_refused(void **state)
     ls_graph_destroy(&g);
 }
 
+/* The words of an attribute stand at the values of its enum: an enum that grows in the middle moves none. */
+static void words_of_attributes(void **state)
+{
+    (void)state;
+    const ls_attr_field *is = ls_op_param.fields;
+    while (is->name && strcmp(is->name, "is"))
+        is++;
+    assert_string_equal(is->words[LS_IS_NAMED], "named");
+    assert_string_equal(is->words[LS_IS_WEIGHTS], "weights");
+    assert_string_equal(is->words[LS_IS_LARGEST_LOSS], "largest_loss");
+    assert_string_equal(is->words[LS_IS_TARGETS], "targets");
+    assert_string_equal(is->words[LS_IS_SEED], "seed");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -340,6 +355,7 @@ int main(void)
         cmocka_unit_test(anothers_value_is_refused),
         cmocka_unit_test(equal_names_are_refused),
         cmocka_unit_test(printed_text),
+        cmocka_unit_test(words_of_attributes),
         cmocka_unit_test(damage_is_found),
         cmocka_unit_test(rewriting_keeps_everything),
         cmocka_unit_test(rewriting_changes),
