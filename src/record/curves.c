@@ -73,18 +73,33 @@ static void add_list(ls_curves *all, const char *prefix, int64_t step, const ls_
     }
 }
 
-/* The floats of a step are. */
-static bool is_curve(const ls_row_column *c)
-{
-    return c->type == LS_CELL_F32 || c->type == LS_CELL_F64 || c->type == LS_CELL_SECONDS;
-}
-
 bool ls_curve_is_of_steps(const char *name)
 {
     for (int k = 0; k < LS_STEP_ROW.n; k++)
-        if (is_curve(&LS_STEP_ROW.columns[k]) && !strcmp(LS_STEP_ROW.columns[k].key, name))
+        if (LS_STEP_ROW.columns[k].curve && !strcmp(LS_STEP_ROW.columns[k].curve, name))
             return true;
     return false;
+}
+
+static int64_t step_of(const ls_row_kind *k, const void *row)
+{
+    int i = 0;
+    while (strcmp(k->columns[i].key, "step"))
+        i++;
+    return (int64_t)ls_row_number(&k->columns[i], row);
+}
+
+static void add_row(ls_curves *all, const ls_row_kind *kind, const void *row)
+{
+    const int64_t step = step_of(kind, row);
+    int next = 0;
+    for (int k = 0; k < kind->n; k++) {
+        const ls_row_column *c = &kind->columns[k];
+        if (c->curve && c->type == LS_CELL_NAMED)
+            add_list(all, c->curve, step, ls_row_list(c, row));
+        else if (c->curve && ls_row_has(c, row))
+            add_number(all, &next, c->curve, step, ls_row_number(c, row));
+    }
 }
 
 /* Removes the curves of numbers that were never defined. */
@@ -104,19 +119,13 @@ static void remove_undefined(ls_curves *all)
 
 ls_status ls_curves_make(ls_curves *out, const ls_history *h)
 {
+    static const ls_row_kind *const KINDS[] = { &LS_STEP_ROW, &LS_EVAL_ROW, &LS_REPORT_ROW };
     *out = (ls_curves){ .n = 0 };
-    for (int i = 0; i < h->n_steps; i++) {
-        const ls_step_row *r = &h->steps[i].row;
-        int next = 0;
-        for (int k = 0; k < LS_STEP_ROW.n; k++)
-            if (is_curve(&LS_STEP_ROW.columns[k]) && ls_row_has(&LS_STEP_ROW.columns[k], r))
-                add_number(out, &next, LS_STEP_ROW.columns[k].key, r->step,
-                           ls_row_number(&LS_STEP_ROW.columns[k], r));
+    for (size_t k = 0; k < sizeof KINDS / sizeof KINDS[0]; k++) {
+        const ls_past_rows rows = ls_history_rows(h, KINDS[k]);
+        for (int i = 0; i < rows.n; i++)
+            add_row(out, rows.kind, ls_past_row(&rows, i));
     }
-    for (int i = 0; i < h->n_evals; i++)
-        add_list(out, "eval_", h->evals[i].row.step, &h->evals[i].row.eval);
-    for (int i = 0; i < h->n_reports; i++)
-        add_list(out, "", h->reports[i].row.step, &h->reports[i].row.metrics);
     remove_undefined(out);
     return ls_arena_status(&out->memory);
 }

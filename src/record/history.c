@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -243,6 +244,31 @@ ls_status ls_history_read(ls_history *out, const char *run_dir)
     const ls_status s = follow(out, path, true, !ls_run_is_held(run_dir));
     free(path);
     return s;
+}
+
+#define ROWS(h, k, what)                                                            \
+    (ls_past_rows)                                                                  \
+    {                                                                               \
+        .kind = &(k), .rows = (h)->what, .each = sizeof *(h)->what,                 \
+        .attempt_at = offsetof(__typeof__(*(h)->what), attempt), .n = (h)->n_##what \
+    }
+
+ls_past_rows ls_history_rows(const ls_history *h, const ls_row_kind *kind)
+{
+    const ls_past_rows all[] = { ROWS(h, LS_STEP_ROW, steps), ROWS(h, LS_EVAL_ROW, evals),
+                                 ROWS(h, LS_EPOCH_ROW, epochs), ROWS(h, LS_REPORT_ROW, reports) };
+    size_t i = 0;
+    while (i < sizeof all / sizeof all[0] && all[i].kind != kind)
+        i++;
+    LS_CHECK(i < sizeof all / sizeof all[0]);
+    return all[i];
+}
+
+const void *ls_past_row(const ls_past_rows *r, int i) { return (const char *)r->rows + r->each * (size_t)i; }
+
+int64_t ls_past_attempt(const ls_past_rows *r, int i)
+{
+    return *(const int64_t *)(const void *)((const char *)ls_past_row(r, i) + r->attempt_at);
 }
 
 void ls_history_release(ls_history *h)

@@ -49,6 +49,18 @@ typedef struct ls_history {
     int64_t read;    /* bytes of the file that have been read: whole lines */
 } ls_history;
 
+/* The rows of one kind: [n] structs of `each` bytes, which begin with the row. */
+typedef struct ls_past_rows {
+    const ls_row_kind *kind;
+    const void *rows;
+    size_t each, attempt_at;
+    int n;
+} ls_past_rows;
+/* Of steps, evaluations, epochs or reports. */
+ls_past_rows ls_history_rows(const ls_history *h, const ls_row_kind *kind);
+const void *ls_past_row(const ls_past_rows *r, int i);
+int64_t ls_past_attempt(const ls_past_rows *r, int i);
+
 ls_status ls_history_read(ls_history *out, const char *run_dir);
 /* Adds the rows that were written since the last call; at first h is zeroed. If the file is shorter now, it
  * begins again, because the run is another one. After an error h is empty. */

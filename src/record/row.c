@@ -38,6 +38,8 @@ double ls_row_number(const ls_row_column *c, const void *row)
     return ls_row_has(c, row) ? cell_number(c, row) : NAN;
 }
 
+const ls_metric_list *ls_row_list(const ls_row_column *c, const void *row) { return member(c, row); }
+
 bool ls_row_has_key(const ls_row_kind *k, const char *key)
 {
     for (int i = 0; i < k->n; i++)
@@ -197,6 +199,6 @@ const char *ls_row_text(char out[32], const ls_row_column *c, const void *row, i
     else if (c->type == LS_CELL_SECONDS)
         ls_format_duration(out, x);
     else
-        ls_snprintf(out, 32, c->format, x);
+        ls_format_number(out, c->format, x);
     return out;
 }

@@ -37,6 +37,8 @@ typedef struct ls_row_column {
     const char *title;              /* in tables */
     const char *format, *undefined; /* of a float: for printf; of NAN, NULL: nothing */
     const char *tag;                /* of a scalar for TensorBoard; NULL: none */
+    /* The name of its curve (curves.h), of a list what stands before the names of its entries; NULL: none. */
+    const char *curve;
 } ls_row_column;
 
 typedef struct ls_row_kind {
@@ -54,6 +56,9 @@ bool ls_row_has_key(const ls_row_kind *k, const char *key);
 /* Whether this row has the column, and its number; NAN: it does not. */
 bool ls_row_has(const ls_row_column *c, const void *row);
 double ls_row_number(const ls_row_column *c, const void *row);
+
+/* The list of a column of LS_CELL_NAMED. */
+const ls_metric_list *ls_row_list(const ls_row_column *c, const void *row);
 
 /* The columns that each metrics.csv begins with: their names, and the cells of a row. */
 void ls_row_csv_titles(ls_str *out, const ls_row_kind *k, bool older);

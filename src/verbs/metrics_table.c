@@ -16,30 +16,6 @@
 
 enum { LAST_EPOCHS = 20 };
 
-/* The rows of one kind in a history: [n] structs of `each` bytes that begin with the row. */
-typedef struct series {
-    const ls_row_kind *kind;
-    const void *rows;
-    size_t each, attempt_at;
-    int n;
-} series;
-
-#define SERIES(kind, h, what)                                                                           \
-    (series)                                                                                            \
-    {                                                                                                   \
-        &(kind), (h)->what, sizeof *(h)->what, offsetof(__typeof__(*(h)->what), attempt), (h)->n_##what \
-    }
-
-static series steps_of(const ls_history *h) { return SERIES(LS_STEP_ROW, h, steps); }
-static series epochs_of(const ls_history *h) { return SERIES(LS_EPOCH_ROW, h, epochs); }
-static series reports_of(const ls_history *h) { return SERIES(LS_REPORT_ROW, h, reports); }
-
-static const void *row_at(const series *s, int i) { return (const char *)s->rows + s->each * (size_t)i; }
-static int64_t attempt_at(const series *s, int i)
-{
-    return *(const int64_t *)(const void *)((const char *)row_at(s, i) + s->attempt_at);
-}
-
 static void say_starts(FILE *out, const ls_history *h)
 {
     for (int i = 0; i < h->n_starts; i++) {
@@ -74,11 +50,6 @@ static void grid_release(grid *g)
     free(g->cells);
 }
 
-static const ls_metric_list *list_of(const ls_row_column *c, const void *row)
-{
-    return (const void *)((const char *)row + c->at);
-}
-
 /* Whether another column shows this entry of the list. */
 static bool is_shown_apart(const ls_row_kind *k, const ls_row_column *list, const char *name)
 {
@@ -98,16 +69,16 @@ typedef struct extra {
 } extra;
 
 /* The columns at places 1, 2, ...; the one of the list becomes one for each of its names. */
-static ls_status grid_make(grid *g, const series *s, const extra *e)
+static ls_status grid_make(grid *g, const ls_past_rows *s, const extra *e)
 {
     const ls_row_column *c;
     int most = 2;
     *g = (grid){ .n = 0 };
     for (int place = 1; (c = ls_row_shown(s->kind, place)); place++) {
         for (int i = 0; c->type == LS_CELL_NAMED && i < s->n; i++)
-            for (int k = 0; k < list_of(c, row_at(s, i))->n; k++)
-                if (!is_shown_apart(s->kind, c, list_of(c, row_at(s, i))->at[k].name))
-                    ls_metric_list_set(&g->names, list_of(c, row_at(s, i))->at[k].name, NAN);
+            for (int k = 0; k < ls_row_list(c, ls_past_row(s, i))->n; k++)
+                if (!is_shown_apart(s->kind, c, ls_row_list(c, ls_past_row(s, i))->at[k].name))
+                    ls_metric_list_set(&g->names, ls_row_list(c, ls_past_row(s, i))->at[k].name, NAN);
         most++;
     }
     most += g->names.n;
@@ -129,26 +100,26 @@ static ls_status grid_make(grid *g, const series *s, const extra *e)
     return LS_OK;
 }
 
-static void grid_fill(grid *g, const series *s, int i, const extra *e)
+static void grid_fill(grid *g, const ls_past_rows *s, int i, const extra *e)
 {
-    const void *row = row_at(s, i);
+    const void *row = ls_past_row(s, i);
     const ls_row_column *c;
     int at = 0;
     for (int place = 1; (c = ls_row_shown(s->kind, place)); place++) {
         for (int k = 0; c->type == LS_CELL_NAMED && k < g->names.n; k++, at++)
             g->texts[at] = ls_metric_text(g->cells[at], g->names.at[k].name, c->format,
-                                          ls_metric_list_find(list_of(c, row), g->names.at[k].name));
+                                          ls_metric_list_find(ls_row_list(c, row), g->names.at[k].name));
         if (c->type == LS_CELL_ATTEMPT && e->title)
             g->texts[at] = e->text(g->cells[at], row), at++;
         if (c->type != LS_CELL_NAMED)
-            g->texts[at] = ls_row_text(g->cells[at], c, row, attempt_at(s, i)), at++;
+            g->texts[at] = ls_row_text(g->cells[at], c, row, ls_past_attempt(s, i)), at++;
     }
     if (e->note)
         g->texts[at] = e->note(row, e->best_step);
 }
 
 /* With `most` > 0 only the last `most` rows. */
-static ls_status rows_print(FILE *out, const series *s, const extra *e, int most, int width)
+static ls_status rows_print(FILE *out, const ls_past_rows *s, const extra *e, int most, int width)
 {
     grid g;
     ls_status status = grid_make(&g, s, e);
@@ -171,8 +142,8 @@ static const char *is_best(const void *row, int64_t best_step)
 
 ls_status ls_epochs_print(FILE *out, const ls_history *h, int64_t best_step, int most, int width)
 {
-    const series all = epochs_of(h);
-    const ls_status s = rows_print(out, &all, &(extra){ .note = is_best, .best_step = best_step }, most,
+    const ls_past_rows rows = ls_history_rows(h, &LS_EPOCH_ROW);
+    const ls_status s = rows_print(out, &rows, &(extra){ .note = is_best, .best_step = best_step }, most,
                                    width);
     say_starts(out, h);
     return s;
@@ -203,27 +174,25 @@ static const char *tokens(cell out, const void *row)
     return speed(out, (double)r->targets, r->seconds);
 }
 
-static const char *images(cell out, const void *row)
+static const char *samples(cell out, const void *row)
 {
     const ls_step_row *r = row;
     return speed(out, (double)r->samples, r->seconds);
 }
 
-static ls_status steps_print(FILE *out, const ls_history *h, int width)
+static ls_status steps_print(FILE *out, const ls_past_rows *rows, int width)
 {
-    const bool text = h->n_steps && h->steps[0].row.targets;
-    const series all = steps_of(h);
-    return rows_print(out, &all,
-                      &(extra){ .title = text ? "tokens/s" : "images/s",
-                                .text = text ? tokens : images,
+    const bool text = rows->n && ((const ls_step_row *)ls_past_row(rows, 0))->targets;
+    return rows_print(out, rows,
+                      &(extra){ .title = text ? "tokens/s" : "samples/s",
+                                .text = text ? tokens : samples,
                                 .note = skip_text },
                       0, width);
 }
 
-static ls_status reports_print(FILE *out, const ls_history *h, int width)
+static ls_status reports_print(FILE *out, const ls_history *h, const ls_past_rows *rows, int width)
 {
-    const series all = reports_of(h);
-    const ls_status s = rows_print(out, &all, &(extra){ .title = NULL }, 0, width);
+    const ls_status s = rows_print(out, rows, &(extra){ .title = NULL }, 0, width);
     say_starts(out, h);
     return s;
 }
@@ -255,13 +224,13 @@ ls_status ls_summary_print(const ls_rundir *d, const ls_recipe *r, const ls_ui *
 /* ---- for programs */
 
 /* A line: the first columns, and those behind them, of which `all` has the names. */
-static ls_status csv_line(ls_str *line, const series *s, int i, const ls_metric_list *all)
+static ls_status csv_line(ls_str *line, const ls_past_rows *s, int i, const ls_metric_list *all)
 {
     ls_metric_list further = { .n = 0 };
     char number[32];
     ls_str_clear(line);
-    ls_row_csv_cells(line, s->kind, row_at(s, i), attempt_at(s, i));
-    ls_row_csv_further(&further, s->kind, row_at(s, i));
+    ls_row_csv_cells(line, s->kind, ls_past_row(s, i), ls_past_attempt(s, i));
+    ls_row_csv_further(&further, s->kind, ls_past_row(s, i));
     for (int k = 0; k < all->n; k++) {
         const double x = ls_metric_list_find(&further, all->at[k].name);
         ls_str_printf(line, ",%s", isnan(x) ? "" : ls_format_f64(number, x));
@@ -272,13 +241,13 @@ static ls_status csv_line(ls_str *line, const series *s, int i, const ls_metric_
 }
 
 /* As metrics.csv: columns behind the first ones are in the order in which rows first had them. */
-static ls_status csv(FILE *out, const series *s)
+static ls_status csv(FILE *out, const ls_past_rows *s)
 {
     ls_str line = { 0 };
     ls_metric_list all = { .n = 0 };
     ls_row_csv_titles(&line, s->kind, false);
     for (int i = 0; i < s->n; i++)
-        ls_row_csv_further(&all, s->kind, row_at(s, i));
+        ls_row_csv_further(&all, s->kind, ls_past_row(s, i));
     for (int k = 0; k < all.n; k++)
         ls_str_printf(&line, ",%s", all.at[k].name);
     ls_status status = all.no_memory ? ls_metric_list_status(&all) : ls_str_status(&line);
@@ -293,24 +262,18 @@ static ls_status csv(FILE *out, const series *s)
     return status;
 }
 
-static void write_rows(ls_json *j, const series *s)
+static ls_status json(FILE *out, const ls_past_rows *s)
 {
-    for (int i = 0; i < s->n; i++)
-        ls_row_write(j, s->kind, row_at(s, i), attempt_at(s, i));
-}
-
-static ls_status json(FILE *out, const ls_history *h, bool steps)
-{
-    const series all[] = { steps_of(h), epochs_of(h), reports_of(h) };
     ls_json j = { 0 };
     ls_json_array(&j, NULL);
-    for (int i = steps ? 0 : 1; i < (steps ? 1 : 3); i++)
-        write_rows(&j, &all[i]);
+    for (int i = 0; i < s->n; i++)
+        ls_row_write(&j, s->kind, ls_past_row(s, i), ls_past_attempt(s, i));
     ls_json_close_array(&j);
     return ls_print_result(out, &j.out);
 }
 
-static ls_status text(FILE *out, const ls_history *h, const char *run_dir, bool steps, int width)
+static ls_status text(FILE *out, const ls_history *h, const ls_past_rows *rows, const char *run_dir,
+                      int width)
 {
     ls_run_info info;
     /* without a best value no row is marked */
@@ -318,11 +281,11 @@ static ls_status text(FILE *out, const ls_history *h, const char *run_dir, bool 
                known = read && !isnan(info.metrics.best_value);
     if (read)
         ls_run_info_release(&info);
-    if (steps)
-        LS_TRY(steps_print(out, h, width));
-    else if (h->n_reports)
-        LS_TRY(reports_print(out, h, width));
-    else if (h->n_epochs)
+    if (rows->kind == &LS_STEP_ROW)
+        LS_TRY(steps_print(out, rows, width));
+    else if (rows->kind == &LS_REPORT_ROW)
+        LS_TRY(reports_print(out, h, rows, width));
+    else if (rows->n)
         LS_TRY(ls_epochs_print(out, h, known ? info.metrics.best_step : -1, 0, width));
     else
         fprintf(out, "%s: no epoch is finished; --steps shows its %d steps\n", run_dir, h->n_steps);
@@ -341,13 +304,16 @@ ls_status ls_metrics_print(FILE *out, const char *run_dir, bool steps, ls_metric
         ls_log_warn("%s/metrics.jsonl: left out %d line%s: the machine stopped during a write", run_dir,
                     h.bad_lines, h.bad_lines == 1 ? " that is not a row" : "s that are not rows");
     ls_status s = LS_OK;
-    const series rows = steps ? steps_of(&h) : h.n_reports ? reports_of(&h) : epochs_of(&h);
+    /* a report is to a program what a step is to a recipe: with and without --steps */
+    const ls_past_rows rows = ls_history_rows(&h, h.n_reports ? &LS_REPORT_ROW
+                                                  : steps     ? &LS_STEP_ROW
+                                                              : &LS_EPOCH_ROW);
     if (format == LS_METRICS_CSV)
         s = csv(out, &rows);
     else if (format == LS_METRICS_JSON)
-        s = json(out, &h, steps);
+        s = json(out, &rows);
     else
-        s = text(out, &h, run_dir, steps, width);
+        s = text(out, &h, &rows, run_dir, width);
     ls_history_release(&h);
     return s;
 }

@@ -47,9 +47,9 @@ for name in $names; do # after the others, because it opens the run and so ends 
 done
 
 # ---- each continues
-# series NAME STEP: the steps up to this one, and the epochs or reports
+# series NAME STEP: the steps up to this one, and the epochs; of a program the reports
 series() {
-    "$lockstep" runs --metrics "$1" --steps --csv 2>/dev/null | awk -F, -v last="$2" 'NR == 1 || $1 <= last'
+    "$lockstep" runs --metrics "$1" --steps --csv 2>/dev/null | awk -F, -v last="$2" 'NR == 1 { step = $1 == "report" ? 2 : 1 } NR == 1 || $step <= last'
     "$lockstep" runs --metrics "$1" --csv 2>/dev/null | awk -F, -v last="$2" 'NR == 1 || $2 <= last'
 }
 # begins FILE OLDER: the file begins with the bytes of the older one

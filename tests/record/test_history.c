@@ -209,8 +209,8 @@ static void tables_show_the_series_that_counts(void **state)
     one[strlen(one) - 2] = '\n';
     assert_string_equal(one + 1, STEP(0, 1, 4) "\n"); /* as it stands in the file, in an array */
     ASSERT_CONTAINS(none, "no epoch is finished; --steps shows its 1 steps");
-    ASSERT_CONTAINS(steps, "step  epoch    loss   lr    time  images/s  attempt\n   1      0  4.0000 "
-                           " 0.1  500 ms        16        0\n");
+    ASSERT_CONTAINS(steps, "step  epoch    loss   lr    time  samples/s  attempt\n   1      0  4.0000 "
+                           " 0.1  500 ms         16        0\n");
     ASSERT_FAILS(ls_metrics_print(stdout, ls_test_path("nowhere"), false, LS_METRICS_TEXT, 0), LS_E_USAGE,
                  "nowhere: no such run");
     free(json);
@@ -273,6 +273,11 @@ static void reports_of_other_programs_are_shown(void **state)
                         "report,step,epoch,seconds,attempt,loss,bleu\n0,10,0,2,0,0.5,\n1,20,1,4,1,,31.5\n");
     ASSERT_CONTAINS(json, "{\"kind\":\"report\",\"report\":1,\"step\":20,\"epoch\":1,\"loss\":null,\"bleu\":"
                           "31.5,\"seconds\":4,\"attempt\":1}]");
+    for (int format = LS_METRICS_TEXT; format <= LS_METRICS_JSON; format++) { /* it has no steps */
+        char *steps = printed(ROWS, true, format);
+        assert_string_equal(steps, format == LS_METRICS_TEXT ? text : format == LS_METRICS_CSV ? csv : json);
+        free(steps);
+    }
     free(text);
     free(csv);
     free(json);
