@@ -2,7 +2,7 @@
 # docs.sh SOURCE_DIR LOCKSTEP [PAGE...] - the pages for users say what is so:
 #   links      every link between pages leads to a file, and to a heading of it; the index has every page
 #   shape      a how-to begins with the command; the field's terms are in from-pytorch.md
-#   names      recipe keys, options, functions and environment variables that pages name exist
+#   names      recipe keys, options, functions, files of tables and environment variables that pages name exist
 #   phrases    no page, help text, comment or string literal of src (messages, meanings of recipe keys) has a phrase of banned_phrases.txt; codespell, where it is
 #              installed, finds no misspelling
 #   commands   blocks that are marked to be run end well, and print what the page shows
@@ -139,6 +139,15 @@ grep -rhoE '\bls_[a-z0-9_]+\b' include src bindings | sort -u >"$work/functions"
 grep -nHoE '\bls_[a-z0-9_]+\b' docs/*.md docs/*/*.md README.md | sort -t: -k3 -u | while IFS=: read -r page line name; do
     grep -qx -- "$name" "$work/functions" || echo "$page:$line: there is no $name"
 done | grep -v 'odls_base_sigkill_timeout\|: there is no ls_$' >"$work/bad"
+count <"$work/bad"
+# files in a table of docs/internals: of the folder that its head or the name of the page says
+for page in docs/internals/*.md; do
+    awk -v page="$page" -v own="$(basename "$page" .md)" '
+    /^\| files( of `[a-z]+`)? \|/ { folder = own; if (match($0, /`[a-z]+`/)) folder = substr($0, RSTART + 1, RLENGTH - 2); next }
+    !/^\|/ { folder = "" }
+    folder { split($0, column, "|"); s = column[2]
+        while (match(s, /`[a-z_0-9.]+`/)) { print page ":" FNR ": src/" folder "/" substr(s, RSTART + 1, RLENGTH - 2); s = substr(s, RSTART + RLENGTH) } }' "$page"
+done | while read -r where file; do [ -e "$file" ] || [ -e "$file.c" ] || [ -d "$file" ] || echo "$where there is no $file.c"; done >"$work/bad"
 count <"$work/bad"
 # environment.md has every variable that the program reads
 {
