@@ -59,13 +59,14 @@ typedef struct ls_stack {
  * there are no bytes. */
 void ls_chart_stack(ls_str *out, const ls_stack *s);
 
-/* ---- pieces of a figure, for chart_stack.c */
+/* ---- pieces of a figure, for figures with data or tables of their own */
 
 void ls_figure_begin(ls_str *out, const char *title);
 /* Ends the document j, whose outermost object is open, and adds it. */
 void ls_figure_data(ls_str *out, ls_json *j);
 /* The table: how its numbers are written, a row for each series, and the end of the figure. `most`: the
- * numbers of the longest series. */
+ * numbers of the longest series, or LS_FIGURE_MOST before they are known. */
+enum { LS_FIGURE_MOST = 1000 };
 typedef enum ls_figure_unit { LS_UNIT_NONE, LS_UNIT_PERCENT, LS_UNIT_MIB } ls_figure_unit;
 void ls_figure_table(ls_str *out, const char *title, const char *x_name, ls_figure_unit unit, int most);
 void ls_figure_row(ls_str *out, const ls_curve *c, const char *name, ls_figure_unit unit, int most);

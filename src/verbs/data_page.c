@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/c_locale.h"
 #include "base/sys.h"
 #include "data/image.h"
 #include "pages/page.h"
@@ -51,14 +52,17 @@ static void head(const ls_data_view *v, ls_str *out)
     ls_str_add(out, "</div>\n");
 }
 
-static void stats_row(ls_str *out, const char *name, const char *type, const ls_view_stats *s, double unit)
+/* A number x of the field is shown as (x / unit - mean) / std. */
+static void stats_row(ls_str *out, const char *name, const char *type, const ls_view_stats *s, double unit,
+                      double mean, double std)
 {
     char room[4][32];
     ls_html_cells(out, 6,
-                  (const char *const[]){ name, type, ls_html_number(room[0], "%.5g", s->least / unit),
-                                         ls_html_number(room[1], "%.5g", s->most / unit),
-                                         ls_html_number(room[2], "%.5g", s->mean / unit),
-                                         ls_html_number(room[3], "%.5g", s->deviation / unit) });
+                  (const char *const[]){ name, type,
+                                         ls_html_number(room[0], "%.5g", (s->least / unit - mean) / std),
+                                         ls_html_number(room[1], "%.5g", (s->most / unit - mean) / std),
+                                         ls_html_number(room[2], "%.5g", (s->mean / unit - mean) / std),
+                                         ls_html_number(room[3], "%.5g", s->deviation / unit / std) });
 }
 
 static void begin_table(ls_str *out, int n, const char *const *titles)
@@ -69,15 +73,26 @@ static void begin_table(ls_str *out, int n, const char *const *titles)
     ls_str_add(out, "</tr></thead><tbody>\n");
 }
 
-/* Pixels by channel, from 0 to 1 as data.mean and data.std count them; with changes also before them. */
-static void pixels(const ls_data_view *v, ls_str *out, const uint8_t *values, const char *what)
+/* Pixels by channel: what the model computes with, what the loader gives it, what the data set has. */
+static void pixels(const ls_data_view *v, ls_str *out)
 {
     const int64_t *d = v->set->fields[v->images].type.dims;
     for (int64_t c = 0; c < d[0]; c++) {
-        char name[96];
-        const ls_view_stats s = ls_data_view_stats(v, v->images, values, d[1] * d[2], d[0], c);
-        snprintf(name, sizeof name, "%s, channel %lld", what, (long long)c);
-        stats_row(out, name, "pixel / 255", &s, 255);
+        char name[96], type[96];
+        double mean, std;
+        ls_view_stats s = ls_data_view_stats(v, v->images, v->drawn[v->images], d[1] * d[2], d[0], c);
+        ls_data_view_scale(v, c, &mean, &std);
+        ls_snprintf(type, sizeof type, "(pixel / 255 − %.4g) / %.4g", mean, std);
+        snprintf(name, sizeof name, "channel %lld, as the model computes with it", (long long)c);
+        if (v->normalised)
+            stats_row(out, name, type, &s, 255, mean, std);
+        snprintf(name, sizeof name, "channel %lld, as the loader gives it", (long long)c);
+        stats_row(out, name, "pixel / 255", &s, 255, 0, 1);
+        if (!v->set->read_drawn || !v->order.augment)
+            continue;
+        s = ls_data_view_stats(v, v->images, v->plain[v->images], d[1] * d[2], d[0], c);
+        snprintf(name, sizeof name, "channel %lld, unchanged", (long long)c);
+        stats_row(out, name, "pixel / 255", &s, 255, 0, 1);
     }
 }
 
@@ -90,13 +105,10 @@ static void fields(const ls_data_view *v, ls_str *out)
         const ls_field *f = &v->set->fields[k];
         char type[128];
         const ls_view_stats s = ls_data_view_stats(v, k, v->drawn[k], 1, 1, 0);
-        stats_row(out, f->name, ls_type_text(type, &f->type), &s, 1);
+        stats_row(out, f->name, ls_type_text(type, &f->type), &s, 1, 0, 1);
     }
-    if (v->images >= 0) {
-        pixels(v, out, v->drawn[v->images], "as the model gets them");
-        if (v->set->read_drawn && v->order.augment)
-            pixels(v, out, v->plain[v->images], "unchanged");
-    }
+    if (v->images >= 0)
+        pixels(v, out);
     ls_str_add(out, "</tbody></table></div>\n");
 }
 
@@ -179,6 +191,23 @@ static ls_status mask(const ls_data_view *v, uint8_t *const *values, int64_t k, 
     return s;
 }
 
+/* The numbers of an image that the model computes with: "-1 to 0.97, mean -0.62". */
+static void range(const ls_data_view *v, int64_t k, ls_str *out)
+{
+    const int64_t *d = v->set->fields[v->images].type.dims, plane = d[1] * d[2], n = d[0] * plane;
+    double least = INFINITY, most = -INFINITY, sum = 0, mean, std;
+    char room[3][32];
+    for (int64_t i = 0; i < n; i++) {
+        ls_data_view_scale(v, i / plane, &mean, &std);
+        const double x = v->drawn[v->images][k * n + i] / (v->normalised ? 255.0 : 1.0);
+        least = fmin(least, (x - mean) / std);
+        most = fmax(most, (x - mean) / std);
+        sum += (x - mean) / std;
+    }
+    ls_str_printf(out, "<br/>%s to %s, mean %s", ls_html_number(room[0], "%.4g", least),
+                  ls_html_number(room[1], "%.4g", most), ls_html_number(room[2], "%.4g", sum / (double)n));
+}
+
 static ls_status pictures(const ls_data_view *v, ls_str *out)
 {
     const bool changed = v->set->read_drawn && v->order.augment;
@@ -191,7 +220,8 @@ static ls_status pictures(const ls_data_view *v, ls_str *out)
     else if (changed)
         ls_str_add(out,
                    "<p class=\"note\">Left: as the model gets it. Right: the sample of the data set.</p>\n");
-    ls_str_add(out, "<div class=\"samples\">\n");
+    ls_str_add(out, "<p class=\"note\">Under an image stand the numbers that the model computes with: the "
+                    "least, the greatest and the mean.</p>\n<div class=\"samples\">\n");
     for (int64_t k = 0; k < v->n && s == LS_OK; k++) {
         ls_str text = { 0 };
         ls_str_add(out, "<figure>");
@@ -209,12 +239,22 @@ static ls_status pictures(const ls_data_view *v, ls_str *out)
         ls_data_view_steps(v, k, &text);
         ls_str_printf(out, "</b> #%lld<br/>", (long long)v->samples[k].sample);
         ls_html_add(out, ls_str_text(&text));
+        range(v, k, out);
         ls_str_add(out, "</figcaption></figure>\n");
         ls_str_inherit(out, &text);
         ls_str_release(&text);
     }
     ls_str_add(out, "</div>\n");
     return s;
+}
+
+/* The first elements of a field of sample k, as the model gets them. */
+static void first_numbers(const ls_data_view *v, int f, int64_t k, int64_t most, ls_str *out)
+{
+    const int64_t n = ls_type_count(&v->set->fields[f].type);
+    for (int64_t i = 0; i < n && i < most; i++)
+        ls_str_printf(out, "%s%.5g", i ? ", " : "", ls_data_view_at(v, f, v->drawn[f], k * n + i));
+    ls_str_add(out, n > most ? ", …" : "");
 }
 
 static ls_status texts(const ls_data_view *v, ls_str *out)
@@ -228,7 +268,9 @@ static ls_status texts(const ls_data_view *v, ls_str *out)
             ls_html_add(out, v->set->fields[f].name);
             ls_str_add(out, "</p><pre class=\"text\">");
             ls_html_add(out, ls_str_text(&text));
-            ls_str_add(out, "</pre>\n");
+            ls_str_add(out, "</pre>\n<p class=\"note\">");
+            first_numbers(v, f, k, 24, out);
+            ls_str_add(out, "</p>\n");
             ls_str_inherit(out, &text);
             ls_str_release(&text);
         }
@@ -249,11 +291,9 @@ static void numbers(const ls_data_view *v, ls_str *out)
     for (int64_t k = 0; k < v->n; k++) {
         ls_str_printf(out, "<tr><td>%lld</td>", (long long)v->samples[k].sample);
         for (int f = 0; f < v->set->n_fields; f++) {
-            const int64_t n = ls_type_count(&v->set->fields[f].type);
             ls_str_add(out, "<td>");
-            for (int64_t i = 0; i < n && i < SHOWN; i++)
-                ls_str_printf(out, "%s%.5g", i ? ", " : "", ls_data_view_at(v, f, v->drawn[f], k * n + i));
-            ls_str_add(out, n > SHOWN ? ", …</td>" : "</td>");
+            first_numbers(v, f, k, SHOWN, out);
+            ls_str_add(out, "</td>");
         }
         ls_str_add(out, "</tr>\n");
     }

@@ -20,6 +20,13 @@ static int field_number(const ls_dataset *set, const char *name)
     return f ? (int)(f - set->fields) : -1;
 }
 
+/* A field that is shown as pictures: bytes of channels, rows, columns. */
+static int picture_number(const ls_dataset *set, const char *name)
+{
+    const int k = field_number(set, name);
+    return k >= 0 && set->fields[k].type.dtype == LS_U8 && set->fields[k].type.ndim == 3 ? k : -1;
+}
+
 static ls_status open_set(ls_data_view *v, ls_split split, const ls_ui *ui)
 {
     ls_recipe *r = v->recipe;
@@ -33,7 +40,8 @@ static ls_status open_set(ls_data_view *v, ls_split split, const ls_ui *ui)
                                .global_batch = r->train.micro_batch,
                                .micro_batch = r->train.micro_batch };
     }
-    v->images = field_number(v->set, "images");
+    v->images = picture_number(v->set, "images");
+    v->normalised = v->images >= 0 && ls_recipe_samples(r) == LS_SAMPLES_IMAGES;
     v->labels = field_number(v->set, "labels");
     v->mask = -1;
     if (ls_recipe_samples(r) == LS_SAMPLES_FIELDS && !strcmp(r->data.type, "images")) {
@@ -163,6 +171,13 @@ double ls_data_view_at(const ls_data_view *v, int field, const uint8_t *values, 
     case LS_U8: return values[k];
     default: return NAN;
     }
+}
+
+void ls_data_view_scale(const ls_data_view *v, int64_t channel, double *mean, double *std)
+{
+    const ls_real_list *means = &v->recipe->data.mean, *stds = &v->recipe->data.std;
+    *mean = !v->normalised ? 0 : means->at[channel < means->n ? channel : 0];
+    *std = !v->normalised ? 1 : stds->at[channel < stds->n ? channel : 0];
 }
 
 ls_view_stats ls_data_view_stats(const ls_data_view *v, int field, const uint8_t *values, int64_t inner,

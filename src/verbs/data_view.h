@@ -26,6 +26,7 @@ typedef struct ls_data_view {
     uint8_t **drawn, **plain; /* [fields] of [n, field]: as the model gets them; as the data set has them */
     int images, labels, mask; /* numbers of these fields; -1: none */
     int64_t *counts;          /* [classes] in the whole split; NULL: no classes */
+    bool normalised;          /* the model computes with (pixel / 255 - mean) / std */
 } ls_data_view;
 
 /* Opens the split (train as a training sees it) and reads the first `n` samples of the epoch. LS_E_USAGE. */
@@ -34,6 +35,8 @@ ls_status ls_data_view_open(ls_data_view *v, const ls_recipe_arg *arg, ls_split 
 void ls_data_view_release(ls_data_view *v);
 /* Element k of a field's tensor. */
 double ls_data_view_at(const ls_data_view *v, int field, const uint8_t *values, int64_t k);
+/* data.mean and data.std of a channel, of a model that normalises; else 0 and 1. */
+void ls_data_view_scale(const ls_data_view *v, int64_t channel, double *mean, double *std);
 /* Of the elements k with (k / inner) % groups == group. */
 ls_view_stats ls_data_view_stats(const ls_data_view *v, int field, const uint8_t *values, int64_t inner,
                                  int64_t groups, int64_t group);

@@ -193,10 +193,11 @@ train: {global_batch: 16}
 END
 try 0 data aug.yaml --samples 20 --epoch 1 --out data.html
 fine data.html
+whole data.html
 says '^40$' '[...document.images].filter(e => e.complete && e.naturalWidth === 28 && e.alt).length'
 says '^Fields,Classes,The first 20 samples of epoch 1$' '[...document.querySelectorAll("h2")].map(e => e.textContent)'
 says 'epoch 1 of run <b>&"seen, seed' 'document.querySelector(".sub").textContent'
-says '(mixup 0\.|cutmix [0-9]+ x).* with ' 'document.querySelector("figcaption").innerText'
+says '(mixup 0\.|cutmix [0-9]+ x).* with .* -[0-9.]+ to [0-9.-]+, mean -[0-9.]+$' 'document.querySelector("figcaption").innerText.replaceAll("\n", " ")'
 visit data.html 400 light
 says '^true$' '[...document.querySelectorAll(".scroll")].every(e => e.getBoundingClientRect().right <= innerWidth)'
 key End; says '^true$' 'new Promise(done => setTimeout(() => done(scrollY > 0), 300))' # the keyboard scrolls; nothing takes it away

@@ -40,38 +40,56 @@ refused 2 '--html and --json: give one' runs --html x.html --json
 refused 2 '--metrics and --html: give one' runs --html x.html --metrics own
 refused 1 'null' runs --html /dev/null/no/such.html
 [ ! -e x.html ] || bad "a refused page was written"
+# every number is text: of each metric and run the first, the last, the least, the greatest; the best; recipes
+tr '\n' ' ' <pages/runs.html | sed 's/<[^>]*>/|/g; s/|[| ]*/|/g' >words
+has words '\|own\|0\.1 \|at 1\|0\.2 \|at 2\|0\.1 \|at 1\|0\.2 \|at 2\|'
+has words '\|1 \|at 1\|.*\|1e-5 \|at 100000\|1e-5 \|at 100000\|987 \|at 77777\|'
+[ "$(grep -o '|best|' words | wc -l)" -ge 3 ] || bad "the best of the runs are not marked"
+has words '\|optimizer\.lr\|(0\.01\|){3}0\.001\|0\.01\|'
 
 [ $failures -eq 0 ] || finish
 browser_start
 fine pages/runs.html
+whole pages/runs.html
 visit pages/runs.html 1280 light
-says '^6 6$' 'table.tBodies[0].rows.length + " " + document.querySelectorAll("input:checked").length'
+says '^6 6$' 'rows.length + " " + document.querySelectorAll("input:checked").length'
 says '^3$' 'document.querySelectorAll("path.curve").length' # loss: of three runs
 js 'headings.findIndex(h => h.textContent == "loss")'
 click "#table th:nth-child($((value + 1))) button"
-order='rows.length && Array.from(table.tBodies[0].rows).map(r => r.cells[0].textContent.trim().slice(0, 7)).join(" ")'
+order='Array.from(runsTable.tBodies[0].rows).map(r => r.cells[0].textContent.trim().slice(0, 7)).join(" ")'
 says '^long .* lr-0\.01 lr-0\.00 (own|begun|damaged) ' "$order"
 says ascending 'document.querySelector("[aria-sort]").getAttribute("aria-sort")'
 key Enter # the button has the focus: the other way
 says descending 'document.querySelector("[aria-sort]").getAttribute("aria-sort")'
 says '^lr-0\.00 lr-0\.01 long ' "$order"
-# the metrics of all runs, each with those that have it
+# the best of each metric of which it is known what is better
+says '^lr-0\.01,long <b,long <b$' '[...document.querySelectorAll("#table .best")].map(e => e.closest("tr").cells[0].textContent.trim().slice(0, 7))'
+# the metrics of all runs, each with those that have it, drawn and in numbers
 says 'loss lr .*eval_loss eval_accuracy.*residual' 'Array.from(metric.options).map(o => o.value).join(" ")'
 js '(metric.value = "residual", metric.dispatchEvent(new Event("input")))'
 says '^1 own$' 'document.querySelectorAll("path.curve").length + " " + legend.textContent'
+numbers='[...figure.querySelectorAll(".metric tbody tr")].filter(r => r.checkVisibility()).map(r => [r.closest(".metric").querySelector("h3").textContent, r.cells[0].textContent].join(" "))'
+says '^residual own$' "$numbers"
 js '(metric.value = "loss", log.checked = true, smooth.value = 0.9, log.dispatchEvent(new Event("input")))'
 says '^3$' 'document.querySelectorAll("path.curve").length'
 says '^false$' 'plot.innerHTML.includes("NaN")'
-# the pointer and the arrow keys show values
-hover '#plot'; says 'lr-0\.01  [0-9.e-]+  \(step' 'tip.style.visibility == "visible" ? tip.textContent : "hidden"'
-js '(plot.focus(), hide())'; key ArrowRight; says visible 'tip.style.visibility'
+# the pointer and the arrow keys show values, with the extremes of many steps: the wild one is not lost
+hover .plot; says 'lr-0\.01  [0-9.e-]+ smoothed; [0-9.e-]+  \(step' 'chart.tip.textContent'
+js '(plot.focus(), chart.place = 77812 / chart.frame.x1 + 0.01, 0)'; key ArrowLeft
+says '^long .*  [0-9.e-]+ smoothed; [0-9.e-]+, [0-9.e-]+ to 987  \(step 77813' 'chart.tip.textContent'
+says '^status polite$' 'chart.tip.getAttribute("role") + " " + chart.tip.getAttribute("aria-live")'
 # the keys in which the ticked runs differ
-says 'optimizer\.lr' 'by("recipes").textContent'
-says '^false$' 'by("recipes").textContent.includes("seed")'
-js '(rows.forEach(r => { const i = r.querySelector("input"); i.checked = /^ *lr-0.01/.test(r.textContent); i.dispatchEvent(new Event("change")) }))'
-says '^1 Tick two runs' 'document.querySelectorAll("path.curve").length + " " + by("recipes").tBodies[0].textContent'
+says 'optimizer\.lr' 'recipes.innerText'
+says '^false$' 'recipes.innerText.includes("seed")'
+js '(rows.forEach((r, k) => { boxes[k].checked = /^ *lr-0.01/.test(r.textContent); boxes[k].dispatchEvent(new Event("change")) }))'
+says '^1 Tick two runs' 'document.querySelectorAll("path.curve").length + " " + none.textContent'
+says '^loss lr-0.01$' "$numbers"
+# the search: runs that are hidden are not drawn
+js '(boxes.forEach(b => { b.checked = true }), find.value = "LR- finished", find.dispatchEvent(new Event("input")))'
+says '^2 2 of 6 runs$' 'rows.filter(r => r.checkVisibility()).length + " " + found.textContent'
+says '^loss lr-0.001,loss lr-0.01$' "$numbers"
 visit pages/runs.html 400 dark
-says '^true$' 'table.rows[1].cells[0].getBoundingClientRect().width < 300' # a long name is wrapped
-hover '#plot'; says '^fine$' "$PAGE_FAULTS"; says '^true$' 'tip.getBoundingClientRect().right <= innerWidth'
+says '^true$' 'runsTable.rows[1].cells[0].getBoundingClientRect().width < 300' # a long name is wrapped
+hover .plot; says '^fine$' "$PAGE_FAULTS"; says '^true$' 'chart.tip.getBoundingClientRect().right <= innerWidth'
 quiet
 finish

@@ -3,6 +3,8 @@
 
 #include <ctype.h>
 #include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/json.h"
@@ -141,6 +143,15 @@ static void check_data(const char *page)
             json_decref(chart);
         }
     }
+}
+
+json_t *page_data(const char *page, const char *id)
+{
+    char begin[96];
+    snprintf(begin, sizeof begin, "%s id=\"%s\"", JSON_BEGIN, id);
+    const char *script = strstr(page, begin);
+    assert_non_null(script);
+    return parse_script(script);
 }
 
 json_t *page_chart(const char *page, const char *title)

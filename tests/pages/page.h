@@ -4,6 +4,8 @@
 #pragma once
 #include <jansson.h>
 void page_check(const char *page);
+/* The data of the page, in the element of that id. Free it with json_decref. */
+json_t *page_data(const char *page, const char *id);
 /* The data of the chart of that title; fails if there is none. Free it with json_decref. */
 json_t *page_chart(const char *page, const char *title);
 /* The points of one of its series. */

@@ -37,7 +37,7 @@ static void buffers_are_not_parameters(void **state)
 {
     (void)state;
     char *page = page_of("resnet18-mnist");
-    json_t *data = page_chart(page, "resnet18-mnist");
+    json_t *data = page_data(page, "data");
     const json_t *t;
     int64_t parameters = 0, buffers = 0;
     size_t i;
@@ -64,7 +64,7 @@ static void the_forward_pass_is_in_order(void **state)
 {
     (void)state;
     char *page = page_of("unet-segmentation");
-    json_t *data = page_chart(page, "unet-segmentation");
+    json_t *data = page_data(page, "data");
     const json_t *graph = json_object_get(data, "graph"), *part, *from;
     size_t i, k;
     int64_t parameters = 0;

@@ -203,7 +203,7 @@ return class {
   }
   line(s, i) {
     const { frame: f, data } = this, shown = data.log ? s.points.filter(p => p[1] > 0) : s.points, out = [];
-    const points = s.smooth ? s.smooth : shown, band = shown.filter(p => p.length > 2), dash = DASHES[Math.floor(i / 8) % 4];
+    const points = s.smooth ? s.smooth : shown, band = shown.filter(p => p.length > 2), number = s.number === undefined ? i : s.number, dash = DASHES[Math.floor(number / 8) % 4];
     if (band.length)
       out.push(svg('path', { class: 'band', fill: s.color, opacity: s.faint ? 0.22 : 0.16, d: 'M' + band.map(p => f.at(p[0], p[3])).join('L') + 'L' +
         band.slice().reverse().map(p => f.at(p[0], data.log ? Math.max(p[2], 10 ** f.y0) : p[2])).join('L') + 'Z' }));
@@ -316,8 +316,8 @@ return class {
     const near = at => at.reduce((best, p) => Math.abs(p[0] - x) < Math.abs(best[0] - x) ? p : best, at[0]), room = this.frame.narrow ? 18 : 40;
     return this.data.series.filter(s => s.points.length).slice(0, 16).map(s => {
       const p = near(s.points), name = s.name.length > room ? s.name.slice(0, room - 1) + '\u2026' : s.name;
-      const shown = s.smooth ? near(s.smooth)[1] : p[1], extremes = p.length > 2 ? `, ${this.text(p[2])} to ${this.text(p[3])}` : '';
-      return `${name}  ${this.text(shown)}${extremes}  (${this.data.x} ${p[0]})`;
+      const smooth = s.smooth ? this.text(near(s.smooth)[1]) + ' smoothed; ' : '', extremes = p.length > 2 ? `, ${this.text(p[2])} to ${this.text(p[3])}` : '';
+      return `${name}  ${smooth}${this.text(p[1])}${extremes}  (${this.data.x} ${p[0]})`;
     }).join('\n');
   }
   show() {
