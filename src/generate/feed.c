@@ -1,6 +1,7 @@
-/* feed.c - runs a generator's programs on tokens. Input `positions` says which places of the caches a program
- * writes and reads, input `from` which row's text each row continues. A token with position -1 is padding: it
- * writes nothing and nobody reads it. No result depends on how a prompt is cut into runs, nor on padding. */
+/* feed.c - runs a generator's programs on tokens. Input `positions` has the places of the caches that a
+ * program writes and reads. Input `from` has, for each row, the row whose text it continues. A token with
+ * position -1 is padding: it writes nothing and nobody reads it. No result depends on padding, or on how a
+ * prompt is divided into runs. */
 #include "base/argument.h"
 #include "generator_own.h"
 
@@ -76,8 +77,8 @@ static int64_t cost_of(const ls_generator *g, int program)
     return g->takes[program] * g->prompts + PASS;
 }
 
-/* The least time for n tokens of each prompt with the programs from number `program` on, each of which takes
- * fewer than the one before, and `decode`. *first: which to run first. */
+/* The least time for n tokens of each prompt, with the programs from number `program` on (each takes fewer
+ * tokens than the one before) and `decode`. *first: the program to run first. */
 static int64_t soonest(const ls_generator *g, int64_t n, int program, int *first)
 {
     *first = LS_DECODE;
@@ -98,9 +99,9 @@ static int program_for(const ls_generator *g, int64_t n)
     return first;
 }
 
-/* Columns [at, at + part) of prompts that end in the same column, `columns`, in one run. What a program takes
- * beyond them stands in front, as the columns before a short prompt do. So the last token of each prompt is
- * the last of the last run, and the head is computed for it alone. */
+/* Runs columns [at, at + part) of prompts that end in the same column, `columns`. If the program takes more
+ * columns, padding stands in front, as before a short prompt. So the last token of each prompt is the last
+ * one of the last run, and the head is computed for it alone. */
 static ls_status feed_take(ls_generator *g, int program, int64_t n, const ls_tokens *prompts, int64_t columns,
                            int64_t at, int64_t part)
 {

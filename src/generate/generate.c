@@ -22,7 +22,7 @@ typedef struct job {
     const float *logits;
     int64_t apart;
     bool stopped; /* on_token has ended the text */
-    bool alone;   /* a request to stop may end this rank's work: no other waits for it */
+    bool alone;   /* a request to stop may end this rank's work, because no other rank waits for it */
     double prompt_seconds, seconds;
 } job;
 
@@ -72,8 +72,8 @@ static ls_status generate_begin(job *j, const ls_tokens *prompts, int64_t number
     return LS_OK;
 }
 
-/* Takes one token of each row, the n-th that is made (0: the start token). Rows of texts that have ended have
- * position -1. */
+/* Runs `decode` on one token of each row, the n-th that is made (0: the start token). Rows of texts that
+ * have ended have position -1. */
 static ls_status decode(job *j, int64_t n)
 {
     ls_generator *g = j->g;

@@ -15,8 +15,8 @@
 #include "setup/folder.h"
 #include "setup/setup.h"
 
-/* Rows of the products in a run of `prefill`: few rows do not repay a pass over all weights, and a short
- * prompt should not pay for many. */
+/* Rows of the products in a run of `prefill`. With few rows a pass over all weights does not pay off, and a
+ * short prompt should not pay for many rows. */
 static const int64_t PREFILL_ROWS[] = { 512, 128, 32 };
 
 static ls_status build_encode(ls_graph *graph, const void *generator, int64_t size)
@@ -40,12 +40,12 @@ static int nodes(const ls_generator *g)
     return n;
 }
 
-/* The parameters of all programs: what this rank has of each. */
+/* The parameters of all programs, and this rank's local shard of each. */
 typedef struct weights {
     int64_t n;
     ls_named_tensor *whole; /* no data */
-    ls_box *boxes;          /* which block of it this rank has, */
-    ls_range *ranges;       /* and where */
+    ls_box *boxes;          /* the block of this rank, */
+    ls_range *ranges;       /* and its place */
 } weights;
 
 static void generator_release(weights *l)

@@ -5,11 +5,11 @@
 #include "lockstep/recipe.h"
 #include "models/generation.h"
 
-/* The recipe's model must be one that generates text (ls_model_makes_text). w NULL: the weights come later,
- * by ls_generator_take_weights. Local. */
+/* Makes a generator of the recipe's model, which must be one that generates text (ls_model_makes_text). w
+ * NULL: the weights come later, by ls_generator_take_weights. Local. */
 ls_status ls_generator_of_recipe(ls_generator **out, const ls_recipe *r, const ls_weights *w,
                                  const ls_generator_opts *o);
-/* The same of a model that is described so. Local, unless o->group has several ranks. */
+/* The same for a model with this description. Local, unless o->group has several ranks. */
 ls_status ls_generator_of(ls_generator **out, const ls_generation *model, const ls_weights *w,
                           const ls_generator_opts *o);
 /* Copies the weights from whole tensors that have their names and shapes; rounds them to the generator's

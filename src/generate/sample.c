@@ -1,4 +1,4 @@
-/* sample.c - the next token from its logits. */
+/* sample.c - chooses the next token from its logits. */
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,4 +1,4 @@
-/* attrs.c - comparing, copying and hashing any op's attributes, by the op's field table. */
+/* attrs.c - compares, copies and hashes any op's attributes, by the op's field table. */
 #include <string.h>
 
 #include "base/hash.h"

@@ -8,9 +8,10 @@
 #include "base/metric_list.h"
 #include "graph.h"
 
-enum { MOST_NAME = LS_METRIC_NAME - 6 }; /* with "eval_" it is a name, too */
+enum { MOST_NAME = LS_METRIC_NAME - 6 }; /* a name with the prefix "eval_" must be valid, too */
 
-/* Keys that the rows of evaluations in metrics.jsonl have, and what `lockstep eval --json` prints. */
+/* Whether the name is a key of evaluation rows in metrics.jsonl, or of the output of `lockstep eval
+ * --json`. */
 static bool is_taken(const char *name)
 {
     static const char *const KEYS[] = {
@@ -39,7 +40,7 @@ static bool room(ls_graph *g)
     return true;
 }
 
-/* What is wrong with a name, under which the rows of a run's files have the value; NULL: nothing. */
+/* The fault of a name, under which the rows of a run's files store the value; NULL: it is valid. */
 static const char *wrong_name(const ls_graph *g, const ls_declared *d)
 {
     const size_t n = strlen(d->name);

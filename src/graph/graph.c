@@ -1,4 +1,4 @@
-/* graph.c - appending to a graph: nodes, values, scopes, outputs, and the sticky error. */
+/* graph.c - appends to a graph: nodes, values, scopes, outputs, and the sticky error. */
 #include "graph.h"
 
 #include <stdarg.h>
@@ -17,7 +17,7 @@
 #define LS_NO_CALL_SITES
 #undef ls_output
 
-/* Room for one more of `size` bytes. False: none, which is the graph's error. */
+/* Makes room for one more element of `size` bytes. False: out of memory, which becomes the graph's error. */
 static bool graph_grow(ls_graph *g, void *array, int n, int *cap, size_t size)
 {
     void **at = array, *more = ls_sys_grow(*at, n, cap, size);
@@ -117,7 +117,7 @@ const char *ls_site_after(char out[LS_SITE_SIZE], const char *file, int line)
 void ls_graph_error(ls_graph *g, ls_status code, const char *format, ...)
 {
     if (!ls_graph_room(g))
-        return; /* the first error says most */
+        return; /* the first error is kept, because it says most */
     char text[1024];
     va_list ap;
     va_start(ap, format);

@@ -57,11 +57,11 @@ typedef struct ls_output_entry {
     ls_identity is;
 } ls_output_entry;
 
-/* A loss or a metric that the model declares. The rows are a value of the graph that the model built: passes
- * do not know it, passes/objective.c makes operations of it before the first one. */
+/* A loss or a metric that the model declares. Its rows are a value of the graph that the model built.
+ * passes/objective.c makes operations of the declaration before the first pass, so no other pass knows it. */
 typedef struct ls_declared {
     const char *name, *field; /* field: NULL: none */
-    ls_value rows, targets;   /* targets: what a metric of a kind needs beside its rows */
+    ls_value rows, targets;   /* targets: values that a metric of a kind needs in addition to its rows */
     double factor;
     ls_weigh weigh;
     ls_how how;
@@ -72,7 +72,7 @@ typedef struct ls_declared {
     int line;
 } ls_declared;
 
-/* A metric of its own: how far the LS_AUC that is declared before it may be off. It has no sums. */
+/* A separate metric: the possible error of the LS_AUC that is declared before it. It has no sums. */
 enum { LS_AUC_BOUND = LS_AUC + 1 };
 /* Adds it, unless it is refused (ls_graph_status). */
 void ls_graph_declare(ls_graph *g, ls_declared d);
@@ -123,7 +123,7 @@ bool ls_graph_has(const ls_graph *g, ls_value v);
  * `attrs` is copied deeply. Absent inputs must be allowed by the op. If an input is the result of a failed
  * call, the result is invalid too, without another message. */
 ls_node *ls_graph_add(ls_graph *g, const ls_op *op, int n_in, const ls_value *in, const void *attrs);
-/* Whether the graph is without error, and had all memory that was asked of its arena. */
+/* Whether the graph has no error, and no allocation in its arena has failed. */
 bool ls_graph_room(ls_graph *g);
 /* ls_graph_add that returns the node's first output. */
 ls_value ls_graph_apply(ls_graph *g, const ls_op *op, int n_in, const ls_value *in, const void *attrs);
@@ -142,7 +142,7 @@ void ls_graph_error(ls_graph *g, ls_status code, const char *format, ...)
         }                                                                  \
     } while (0)
 
-/* The same of a value of the enum `type`, whose values go from 0 to `last`. */
+/* The same for a value of the enum `type`, whose values go from 0 to `last`. */
 #define LS_BUILD_ENUM(g, type, x, last, value)                                                      \
     do {                                                                                            \
         if ((unsigned)(x) > (unsigned)(last)) {                                                     \
@@ -152,6 +152,6 @@ void ls_graph_error(ls_graph *g, ls_status code, const char *format, ...)
         }                                                                                           \
     } while (0)
 
-/* Checks what must hold of every graph: operands are made before they are used, types are as the shape rules
- * say, names are unique, outputs are live. Local. */
+/* Checks the invariants of every graph: operands are made before they are used, types follow from the shape
+ * rules, names are unique, outputs are live. Local. */
 ls_status ls_graph_verify(const ls_graph *g);

@@ -1,4 +1,4 @@
-/* identity.c - the names of identities, and comparing them. */
+/* identity.c - makes the names of identities, and compares identities. */
 #include "identity.h"
 
 #include <string.h>

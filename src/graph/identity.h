@@ -1,7 +1,7 @@
-/* identity.h - what a source or an output of a graph means to the programs of a step, as a type and a number
- * (ls_identity in graph/meaning.h). Code that looks for a unit's parameters, its gradient, a moment or the
- * step counter compares identities. Names for people and files are made from them here, and nothing reads the
- * names back. So a model may use such a name for a state of its own. */
+/* identity.h - identities: the meaning of a source or an output for the programs of a step, as a type and a
+ * number (ls_identity in graph/meaning.h). Code that looks for a unit's parameters, its gradient, a moment
+ * or the step counter compares identities. Names for people and files are made from them here, and nothing
+ * reads the names back. So a model may use such a name for a state of its own. */
 #pragma once
 #include "graph.h"
 

@@ -1,17 +1,16 @@
-/* meaning.h - what a source or an output of a graph means to the programs of a step: a type and a number.
+/* meaning.h - the meaning of a source or an output for the programs of a step: a type and a number.
  * graph/identity.h compares and names these identities. */
 #pragma once
 #include <stdint.h>
 
 /* clang-format off */
-/* NAMED: only its name tells, as a model or a caller declares it. UNIT, WEIGHTS, MOMENT, GRADIENT, GATHERED:
- * the parameters of unit number `unit`, the same in the type of computation, a moment of them, their
- * gradient, and the whole unit where it is a mapping. LOSS, DIVISOR, ROWS, TARGETS: of the loss (in an
+/* NAMED: only the name identifies it, as a model or a caller declares it. UNIT: the parameters of unit
+ * number `unit`; WEIGHTS: the same in the type of computation; MOMENT, GRADIENT: a moment of them, their
+ * gradient; GATHERED: the whole unit where it is a mapping. LOSS, DIVISOR, ROWS, TARGETS: of the loss (in an
  * evaluation also the metric) number `unit`. LARGEST_LOSS: the largest |loss 0| of the micro-batches that a
- * step has run so far. PREDICTED, PROBABILITY: what follows from the model's logits.
- * REAL: how many samples of the micro-batch are not padding; TRACK: whether it is number 0; PLACES: which
- * samples of the step they are; SEED: of random masks. The others are the numbers of a step, of which there
- * is one each. */
+ * step has run so far. PREDICTED, PROBABILITY: computed from the model's logits. REAL: the number of samples
+ * of the micro-batch that are not padding. TRACK: whether it is micro-batch 0. PLACES: the numbers of its
+ * samples in the step. SEED: of random masks. The others are single numbers of a step. */
 typedef enum ls_what { LS_IS_NAMED, LS_IS_UNIT, LS_IS_WEIGHTS, LS_IS_MOMENT, LS_IS_GRADIENT, LS_IS_GATHERED,
     LS_IS_STEP, LS_IS_RATE, LS_IS_LOSS_SCALE, LS_IS_GOOD_STEPS, LS_IS_GRAD_NORM, LS_IS_APPLIED, LS_IS_LOSS,
     LS_IS_LARGEST_LOSS, LS_IS_DIVISOR, LS_IS_ROWS, LS_IS_TARGETS, LS_IS_PREDICTED, LS_IS_PROBABILITY,

@@ -1,6 +1,6 @@
-/* op.h - what an op is: a row with its loops, shape rule, gradient and cost, in a file of src/ops. Kernels of
- * the same name are in src/device. ARCHITECTURE.md ("How to add") lists what a new op needs; a test walks the
- * table of ops and fails where something is missing. */
+/* op.h - an op: a row with its loops, shape rule, gradient and cost, in a file of src/ops. Kernels of the
+ * same name are in src/device. ARCHITECTURE.md ("How to add") lists what a new op needs; a test goes through
+ * the table of ops and fails where something is missing. */
 #pragma once
 #include "graph.h"
 
@@ -71,11 +71,11 @@ typedef struct ls_cost {
 
 struct ls_rule;
 
-/* Arguments of `expand`: builds what one rank of an axis computes instead of the node, and sets out[]. For
- * ops that cannot be split by adding up the ranks' results. */
+/* Arguments of `expand`, which builds the operations that one rank of an axis computes instead of the node,
+ * and sets out[]. It is for ops whose ranks' results cannot simply be added up. */
 typedef struct ls_expansion {
     ls_graph *g;
-    const ls_node *node; /* as it is without splitting */
+    const ls_node *node; /* the node without splitting */
     const ls_value *in;  /* this rank's operands */
     ls_value *out;
     const char *group, *unit; /* group and unit of the collectives that it makes */

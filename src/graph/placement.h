@@ -1,5 +1,5 @@
-/* placement.h - how a value lies over the ranks of one mesh axis. passes/redistribute.h says what that means
- * for its gradient, and which ops lead from one placement to another.
+/* placement.h - placements: how a value lies over the ranks of one mesh axis. passes/redistribute.h defines
+ * the placement of its gradient, and the ops that lead from one placement to another.
  *
  * passes/propagate.c gives the values of a graph their placements. After that they only serve explanation: a
  * later pass may lose them, and values that it makes have none. */

@@ -59,7 +59,7 @@ static void add_field(ls_str *s, const ls_attr_field *f, const void *record)
     }
 }
 
-/* What a reader wants of a source is its name; type stands at the end of the line anyway. */
+/* Of a source only the name is printed here; its type stands at the end of the line. */
 static void add_attrs(ls_str *s, const ls_node *n)
 {
     if (n->op->flags & LS_OP_SOURCE) {

@@ -35,8 +35,8 @@ void ls_rewrite_abort(ls_rewrite *r);
 /* Copies a graph with its outputs, but without what it declares (ls_loss, ls_measure). */
 ls_status ls_rewrite_clone(ls_graph **out, const ls_graph *g);
 
-/* Who reads what. uses[v]: how many operands and graph outputs are value v. user[v]: the last node that reads
- * v, -1 if none does. */
+/* The readers of values. uses[v]: how many operands and graph outputs are value v. user[v]: the last node
+ * that reads v, -1 if none does. */
 typedef struct ls_uses {
     int *count;
     int *user;

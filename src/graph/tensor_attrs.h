@@ -1,4 +1,4 @@
-/* tensor_attrs.h - the constants of ops over dimensions, by index and over time: attrs.h goes on. */
+/* tensor_attrs.h - the constants of ops over dimensions, by index and over time. It continues attrs.h. */
 #pragma once
 #include <stdint.h>
 

@@ -6,7 +6,7 @@
 /* group_rate: the rate of a group of parameters is the step's times this */
 typedef struct ls_rate_attrs { double factor; } ls_rate_attrs;
 typedef struct ls_lion_attrs { double beta1, beta2, weight_decay; } ls_lion_attrs;
-/* ema: what is left of the average in a step */
+/* ema: the factor of the old average in a step */
 typedef struct ls_ema_attrs { double decay; } ls_ema_attrs;
 typedef struct ls_muon_momentum_attrs { double momentum; } ls_muon_momentum_attrs;
 /* muon, adafactor: a parameter at element `offset` of its whole unit, of which p begins with element `first`.

@@ -1,4 +1,4 @@
-/* verify.c - checks what must hold of every graph: when a model is complete, and after every pass in dev
+/* verify.c - checks the invariants of every graph: when a model is complete, and after every pass in dev
  * builds and tests. */
 #include <stdlib.h>
 #include <string.h>

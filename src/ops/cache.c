@@ -1,6 +1,6 @@
-/* cache.c - caches of keys and values, for generating text one token at a time: writing into a cache, and
- * attention to what it holds. A cache is a state that is updated in place. How much of it is filled is data
- * (positions), so one program serves all tokens. */
+/* cache.c - caches of keys and values, for generating text one token at a time: ops that write into a cache,
+ * and attention to its contents. A cache is a state that is updated in place. Positions say how much of it
+ * is filled, and they are data, so one program serves all tokens. */
 #include "rules.h"
 #include "base/argument.h"
 
@@ -54,7 +54,7 @@ static ls_cost cost_cache_write(const ls_infer *i)
     return (ls_cost){ .bytes = 2.0 * (double)ls_type_bytes(&i->in[X]) };
 }
 
-/* counts as if the cache were full */
+/* counts the work for a full cache */
 static ls_cost cost_attention_cached(const ls_infer *i)
 {
     const ls_type *q = &i->in[Q], *k = &i->in[K];

@@ -174,8 +174,8 @@ ls_value ls_conv3d_op(ls_graph *g, ls_value x, ls_value w, ls_value b, const ls_
     return ls_permute_dims(g, y, 5, (int64_t[]){ 0, 2, 1, 3, 4 });
 }
 
-/* What depth k of the kernel makes of x, y [N, D, O, KD, H * W] -> [N, depth, O, 1, H * W]: depth d of x adds
- * to depth d * stride + k * dilation of the result before its padding is cut off. */
+/* The result of depth k of the kernel, y [N, D, O, KD, H * W] -> [N, depth, O, 1, H * W]: depth d of x adds
+ * to depth d * stride + k * dilation of the result, before its padding is removed. */
 static ls_value made_by(ls_graph *g, ls_value y, int64_t k, int64_t depth, int64_t stride, int64_t dilation)
 {
     const ls_type t = ls_value_type(g, y);
@@ -207,7 +207,7 @@ ls_value ls_conv_transpose3d_op(ls_graph *g, ls_value x, ls_value w, ls_value b,
                        (long long)tx.dims[2], (long long)kernel);
         return FAILED;
     }
-    /* what all depths of the kernel make */
+    /* the sum of the results of all depths of the kernel */
     const int64_t frame = dilation * (kernel - 1) + tx.dims[2] * stride;
     x = ls_permute_dims(g, x, 5, (int64_t[]){ 0, 2, 1, 3, 4 });
     x = ls_reshape_dims(g, x, 4, (int64_t[]){ tx.dims[0] * tx.dims[2], tx.dims[1], tx.dims[3], tx.dims[4] });

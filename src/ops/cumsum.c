@@ -1,5 +1,4 @@
-/* cumsum.c - sums of the elements up to each one along a dimension. The gradient is the same from the other
- * end. */
+/* cumsum.c - cumulative sums along a dimension. The gradient is the cumulative sum from the other end. */
 #include "rules.h"
 #include "base/argument.h"
 #include "graph/tensor_attrs.h"

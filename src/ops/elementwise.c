@@ -50,7 +50,7 @@ static void grad_div(ls_grad *c)
         give(c, 1, ls_neg(c->g, ls_mul(c->g, over, c->node->out[0])));
 }
 
-/* Constant pieces: nothing flows through them. */
+/* The gradient of piecewise constant functions: zero. */
 static void grad_flat(ls_grad *c) { (void)c; }
 
 static ls_value keep_where(ls_grad *c, ls_value a, ls_value where)
@@ -62,7 +62,8 @@ static ls_value drop(ls_grad *c, ls_value a, ls_value where)
     return ls_graph_apply(c->g, &ls_op_drop, 2, (ls_value[]){ a, where }, NULL);
 }
 
-/* Goes to the operand that was taken; each of two equal ones gets half, as PyTorch's maximum does. */
+/* The gradient of maximum and minimum goes to the operand that was the result; with two equal operands each
+ * gets half, as in PyTorch. */
 static void grad_larger(ls_grad *c, ls_value a, ls_value b)
 {
     ls_value tie = ls_mul_const(c->g, keep_where(c, c->dout[0], ls_eq(c->g, a, b)), 0.5);
@@ -137,7 +138,7 @@ static void grad_hardswish(ls_grad *c)
 {
     c->din[0] = ls_graph_apply(c->g, &ls_op_hardswish_grad, 2, (ls_value[]){ c->dout[0], in0(c) }, NULL);
 }
-/* At the bound itself the gradient passes, as PyTorch's clamp lets it. */
+/* The gradient of a bound: at the bound itself it passes, as in PyTorch's clamp. */
 static void grad_bound(ls_grad *c)
 {
     c->din[0] = keep_where(c, c->dout[0], ls_eq(c->g, in0(c), c->node->out[0]));
@@ -159,8 +160,8 @@ static void grad_elu(ls_grad *c)
     ls_value low = ls_graph_apply(c->g, &ls_op_min_const, 1, &c->node->in[0], &(ls_number_attrs){ 0.0 });
     c->din[0] = two_slopes(c, ls_mul_const(c->g, ls_exp(c->g, low), constant_of(c)));
 }
-/* Is computed from the result, which is positive where the operand is. The result is kept anyway, the operand
- * need not be. */
+/* The gradient is computed from the result, which is positive where the operand is positive. The result is
+ * kept anyway; the operand need not be. */
 static void grad_relu(ls_grad *c)
 {
     c->din[0] = ls_graph_apply(c->g, &ls_op_relu_grad, 2, (ls_value[]){ c->dout[0], c->node->out[0] }, NULL);

@@ -59,7 +59,7 @@ static ls_status infer_scatter_add(ls_infer *i)
     return LS_OK;
 }
 
-/* All dimensions but `dim` run together; along it, what is taken runs with its number. */
+/* The loops: all dimensions but `dim` run together; along `dim` the elements run with their numbers. */
 static ls_status dims_of_index(ls_rule *r, const ls_infer *i, int8_t *taken)
 {
     const int64_t dim = ((const ls_index_attrs *)i->attrs)->dim;

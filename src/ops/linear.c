@@ -114,7 +114,8 @@ static void grad_linear(ls_grad *c)
     }
 }
 
-/* What an activation makes of a sum is not a sum. */
+/* With an activation, the summed loop must not be split: the activation of a sum is not the sum of
+ * activations. */
 static ls_status dims_linear(ls_rule *r, const ls_infer *i)
 {
     if (((const ls_linear_attrs *)i->attrs)->act != LS_ACT_NONE)

@@ -1,8 +1,8 @@
-/* recurrent.c - LSTM (Hochreiter and Schmidhuber 1997) and GRU (Cho et al. 2014) over time, as PyTorch has
- * them: the part that goes from token to token. Its input is what the weights of the layer's input make of
- * all tokens at once, x [batch, tokens, gates * hidden], a product that `linear` computes; in the same way
- * the gradient of w [gates * hidden, hidden] is one product over all tokens. A state before the first token
- * that is absent is 0. */
+/* recurrent.c - LSTM (Hochreiter and Schmidhuber 1997) and GRU (Cho et al. 2014) over time, as in PyTorch.
+ * These ops compute the part that goes from token to token. Their input x [batch, tokens, gates * hidden] is
+ * the product of the layer's input and its weights for all tokens at once, which `linear` computes. The
+ * gradient of w [gates * hidden, hidden] is one product over all tokens, too. If the state before the first
+ * token is absent, it is 0. */
 #include "rules.h"
 #include "base/argument.h"
 #include "graph/tensor_attrs.h"
@@ -102,7 +102,7 @@ static ls_status infer_gru_grad(ls_infer *i)
     return LS_OK;
 }
 
-/* What the layer knew before each token, [batch, tokens, hidden]: h0 or 0, then y without the last token. */
+/* The state before each token, [batch, tokens, hidden]: h0 or 0, then y without the last token. */
 static ls_value states_before(ls_graph *g, ls_value y, ls_value h0, bool reverse)
 {
     const ls_type t = *ls_type_of(g, y);

@@ -24,7 +24,8 @@ static void grad_max_to(ls_grad *c)
     c->din[0] = ls_mul(c->g, largest, spread(c->g, share, x));
 }
 
-/* As of sum_to; but what is reduced must not be split: the results of ranks would be added. */
+/* The loops of sum_to, but a reduced dimension must not be split, because the results of ranks would be
+ * added. */
 static ls_status dims_max_to(ls_rule *r, const ls_infer *i)
 {
     LS_TRY(ls_dims_sum_to(r, i));

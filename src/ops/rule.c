@@ -10,7 +10,7 @@ static ls_status misfit(const ls_infer *i, const char *what)
                    what);
 }
 
-/* An empty rule: no loops, and no dimension has one. */
+/* Makes an empty rule: without loops. */
 static void rule_begin(ls_rule *r)
 {
     *r = (ls_rule){ .at = -1 };

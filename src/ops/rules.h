@@ -24,7 +24,8 @@ ls_status ls_infer_broadcast(ls_infer *i);
 ls_status ls_infer_expect(const ls_infer *i, int j, const ls_type *t, const char *what);
 /* Fails unless the operand whose box is i->at has the sizes of type t. */
 ls_status ls_infer_at(const ls_infer *i, const ls_type *t);
-/* Of ops that reduce what broadcasting would expand (ls_broadcast_attrs): shape, loops, fields, `local`. */
+/* Of ops that reduce the dimensions that broadcasting would expand (ls_broadcast_attrs): shape, loops,
+ * fields, `local`. */
 ls_status ls_infer_sum_to(ls_infer *i);
 ls_status ls_dims_sum_to(ls_rule *r, const ls_infer *i);
 void ls_local_broadcast(ls_arena *a, void *attrs, const ls_type *out);

@@ -1,4 +1,4 @@
-/* shift_right.c - the decoder's input made from its labels: a start token, then all labels but the last. */
+/* shift_right.c - makes the decoder's input from its labels: a start token, then all labels but the last. */
 #include "rules.h"
 #include "base/argument.h"
 

@@ -1,4 +1,5 @@
-/* schedule.c - learning rate as a pure function of the step, so that a resumed run needs no state for it. */
+/* schedule.c - the learning rate as a pure function of the step, so that a resumed run needs no state for
+ * it. */
 #include <math.h>
 
 #include "lockstep/optim.h"
@@ -15,7 +16,7 @@ static double cut(const ls_schedule *s, double base, int64_t step)
     return base * pow(s->gamma, (double)((step + s->step_offset) / (s->step_size > 0 ? s->step_size : 1)));
 }
 
-/* How much of the decay is over, from 0 to 1. */
+/* The part of the decay that is over, from 0 to 1. */
 static double done(const ls_schedule *s, int64_t step)
 {
     const int64_t length = s->total_steps - s->warmup_steps;

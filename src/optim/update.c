@@ -67,8 +67,8 @@ static ls_value gradient(ls_graph *g, int k, const ls_update_unit *u, const ls_u
     return o->reduce ? ls_chain_gradient(g, v, n, links, u->type.dtype) : v;
 }
 
-/* Combines a number of each rank: the maximum over all ranks, or the exact sum over those that have different
- * parts of the gradient. */
+/* Combines one number of each rank: to the maximum over all ranks, or to the exact sum over the ranks that
+ * have different parts of the gradient. */
 static ls_value agreed(ls_graph *g, ls_value v, const ls_update_opts *o, int64_t how)
 {
     const struct {
