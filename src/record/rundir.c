@@ -142,8 +142,8 @@ static ls_status read_before(ls_rundir *d)
     LS_TRY_TO(s, ls_run_info_read(&info, d->path), done);
     d->before = ls_run_state_lives(info.state) && info.state != LS_RUN_RESTARTING ? LS_RUN_DIED : info.state;
     d->metrics = info.metrics;
-    d->eval = info.eval;
-    ls_metric_list_release(&info.reported);
+    ls_metric_list_move(&d->eval, &info.eval);
+    ls_run_info_release(&info);
     LS_TRY_TO(s, ls_file_read(&text, &size, path), done);
     LS_TRY_TO(s, ls_json_parse(&tree, text, size, path), done);
     /* then the file has the number of the next attempt */

@@ -135,6 +135,7 @@ static void an_epoch_whose_end_is_to_come(void **state)
     assert_true(p.epoch == 2 && p.epoch_step == 3 && p.metrics.epoch == 2 && p.sums.replaced == 5);
     assert_true(ls_resume_ending(&p, 12) && ls_resume_ending(&p, 9));
     assert_true(ls_resume_epoch(&p, 9) == 3 && ls_resume_epoch_step(&p, 9) == 0); /* of the next step */
+    ls_metric_list_release(&p.evaluated);
     ASSERT_OK(ls_resume_load(&p, &change, ls_test_path("ending"), t, r,
                              &(ls_resume_now){ .train = &SET, .steps_per_epoch = 5 }));
     assert_true(ls_resume_ending(&p, 12) && p.epoch == 2 && p.epoch_step == 5 && p.sums.samples == 8);
@@ -151,6 +152,7 @@ static void an_epoch_whose_end_is_to_come(void **state)
     through(&p, NULL, t, r, text, "cut");
     free(text);
     assert_false(ls_resume_ending(&p, 8));
+    ls_metric_list_release(&p.evaluated);
     ls_trainer_destroy(&t);
     ls_recipe_destroy(&r);
 }

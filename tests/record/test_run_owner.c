@@ -48,7 +48,10 @@ static void *look_on(void *context)
     onlooker *o = context;
     ls_run_info info;
     while (!atomic_load(&o->ended))
-        o->died = o->died || (ls_run_info_read(&info, o->path) == LS_OK && info.state == LS_RUN_DIED);
+        if (ls_run_info_read(&info, o->path) == LS_OK) {
+            o->died = o->died || info.state == LS_RUN_DIED;
+            ls_run_info_release(&info);
+        }
     return NULL;
 }
 
@@ -139,9 +142,11 @@ static void between_attempts_the_parent_keeps_the_run(void **state)
     assert_int_equal(ls_metrics_last_step(d, 0), -1);
     ASSERT_OK(ls_metrics_restart(d, &(ls_restart_row){ .cause = "rank 1: early", .pause = 0.5 }));
     ASSERT_OK(ls_run_info_read(&info, path));
+    ls_run_info_release(&info);
     assert_int_equal(info.state, LS_RUN_RESTARTING);
     ASSERT_OK(ls_rundir_close(&d, LS_RUN_RESTARTING, NULL));
     ASSERT_OK(ls_run_info_read(&info, path));
+    ls_run_info_release(&info);
     /* nobody holds it until the ranks do, but their parent lives */
     assert_int_equal(info.state, LS_RUN_RESTARTING);
     char *lock = ls_path_join(path, "lock.txt"), host[64] = "", owner[128];
@@ -150,6 +155,7 @@ static void between_attempts_the_parent_keeps_the_run(void **state)
     ASSERT_OK(ls_file_write(lock, owner, strlen(owner)));
     free(lock);
     ASSERT_OK(ls_run_info_read(&info, path));
+    ls_run_info_release(&info);
     assert_int_equal(info.state, LS_RUN_DIED);
     ASSERT_OK(ls_rundir_open_between(&d, r, false)); /* the next one left nothing either */
     assert_int_equal(d->attempt, 2);
@@ -174,6 +180,7 @@ static void between_attempts_the_parent_keeps_the_run(void **state)
         d, &(ls_restart_row){ .cause = "rank 0: late", .step = 0, .lost = 1, .pause = 1 }));
     ASSERT_OK(ls_rundir_close(&d, LS_RUN_STOPPED, NULL));
     ASSERT_OK(ls_run_info_read(&info, path));
+    ls_run_info_release(&info);
     assert_int_equal(info.state, LS_RUN_STOPPED);
     assert_int_equal(info.restarts, 2);
     json_t *first = metrics_row(storage, 0), *third = metrics_row(storage, 2);
@@ -237,6 +244,7 @@ static void a_killed_run_is_seen_as_died(void **state)
     run_in_child(start_and_die, storage);
     snprintf(path, sizeof path, "%s/one", storage);
     ASSERT_OK(ls_run_info_read(&info, path));
+    ls_run_info_release(&info);
     assert_int_equal(info.state, LS_RUN_DIED);
     FILE *rows = fopen(ls_test_path("died/one/metrics.jsonl"), "a");
     assert_true(rows && fputs("{\"kind\":\"st", rows) > 0); /* the machine crashed inside a row */

@@ -28,6 +28,7 @@ static void a_new_run_has_its_files(void **state)
     assert_int_equal(d->before, LS_RUN_NEW);
     assert_int_equal(d->attempt, 0);
     ASSERT_OK(ls_run_info_read(&info, d->path));
+    ls_run_info_release(&info);
     assert_int_equal(info.state, LS_RUN_STARTING);
     ls_rundir_log(d, LS_WARN, "hello");
     d->data_note = "a set";
@@ -63,6 +64,7 @@ static ls_run_state shown(const ls_rundir *d)
 {
     ls_run_info info;
     ASSERT_OK(ls_run_info_read(&info, d->path));
+    ls_run_info_release(&info);
     return info.state;
 }
 
@@ -196,8 +198,8 @@ static void ranks_share_a_run(void **state)
     ASSERT_CONTAINS(one, "from one");
     assert_null(strstr(one, "from zero"));
     ASSERT_OK(ls_run_info_read(&info, ls_test_path("ranks/one")));
-    assert_int_equal(info.state, LS_RUN_FINISHED);
     ls_run_info_release(&info);
+    assert_int_equal(info.state, LS_RUN_FINISHED);
     free(rows);
     free(csv);
     free(zero);
