@@ -170,8 +170,30 @@ static bool is_link(const char *key)
     return !strcmp(key, LS_REMOTE_CHECKPOINTS "/latest") || !strcmp(key, LS_REMOTE_CHECKPOINTS "/best");
 }
 
+/* *step becomes that of the bucket's best checkpoint, if it is whole there and not here; else -1. */
+static ls_status find_best(ls_remote *r, const ls_s3_list *l, int64_t *step)
+{
+    static const char LINK[] = LS_REMOTE_CHECKPOINTS "/best";
+    const char *file;
+    char *name = NULL;
+    size_t size = 0, link = 0;
+    int64_t best;
+    *step = -1;
+    while (link < l->n && strcmp(l->at[link].key, LINK))
+        link++;
+    if (link == l->n)
+        return LS_OK;
+    LS_TRY(ls_s3_get(&name, &size, r->s3, LINK));
+    best = ls_step_folder_parse(name);
+    free(name);
+    for (size_t i = 0; best >= 0 && i < l->n && !ls_remote_has_step(r, best); i++)
+        if (ls_remote_step_of(l->at[i].key, &file) == best && !strcmp(file, LS_REMOTE_MANIFEST))
+            *step = best;
+    return LS_OK;
+}
+
 /* A pointer, as a link, when what it points to is here or comes now. */
-static ls_status fetch_link(ls_remote *r, const ls_s3_object *o, int64_t comes)
+static ls_status fetch_link(ls_remote *r, const ls_s3_object *o, int64_t comes, int64_t best)
 {
     char *name = NULL, *path = ls_path_join(r->folder, o->key);
     size_t n = 0;
@@ -179,7 +201,7 @@ static ls_status fetch_link(ls_remote *r, const ls_s3_object *o, int64_t comes)
     if (s == LS_OK)
         s = ls_s3_get(&name, &n, r->s3, o->key);
     const int64_t step = s == LS_OK ? ls_step_folder_parse(name) : -1;
-    if (step >= 0 && (step == comes || ls_remote_has_step(r, step))) {
+    if (step >= 0 && (step == comes || step == best || ls_remote_has_step(r, step))) {
         ls_sys_remove(path);
         if (ls_sys_symlink(name, path) != 0)
             s = ls_fail_os(path, "link", errno);
@@ -225,9 +247,12 @@ static ls_status fetch_run(ls_remote *r, const ls_s3_list *l, int64_t newest)
     const char *file;
     uint64_t bytes = 0;
     char size[32];
+    int64_t best;
+    LS_TRY(find_best(r, l, &best));
+    best = best == newest ? -1 : best;
     for (size_t i = 0; i < l->n; i++) {
         const int64_t step = ls_remote_step_of(l->at[i].key, &file);
-        bytes += step < 0 || step == newest ? (uint64_t)l->at[i].bytes : 0;
+        bytes += step < 0 || step == newest || step == best ? (uint64_t)l->at[i].bytes : 0;
     }
     ls_log_info("fetching %s (%s) into %s", r->storage, ls_format_bytes(size, bytes), r->folder);
     for (int marker = 0; marker < 2; marker++)
@@ -237,7 +262,9 @@ static ls_status fetch_run(ls_remote *r, const ls_s3_list *l, int64_t newest)
                 LS_TRY(fetch(r, &l->at[i]));
     for (size_t i = 0; i < l->n; i++)
         if (is_link(l->at[i].key))
-            LS_TRY(fetch_link(r, &l->at[i], newest));
+            LS_TRY(fetch_link(r, &l->at[i], newest, best));
+    if (best >= 0)
+        LS_TRY(fetch_checkpoint(r, l, best));
     return newest >= 0 ? fetch_checkpoint(r, l, newest) : LS_OK;
 }
 

@@ -2,8 +2,8 @@
  * directory lies in the cache on this machine, and what is in it is copied to PREFIX/NAME in the bucket: a
  * checkpoint when it has its name, the rest then and at the end. The manifest of a checkpoint is written
  * behind all its other files, so in the bucket too a checkpoint is whole or not there. A machine whose cache
- * has less than the bucket fetches the newest checkpoint, and those of a program that have names of their
- * own.
+ * has less than the bucket fetches the newest checkpoint, the best, and those of a program that have names of
+ * their own.
  *
  * The bucket's keys are the paths in the run directory; checkpoints/latest and checkpoints/best, links there,
  * are small objects with the name that they point to. */

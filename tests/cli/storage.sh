@@ -98,6 +98,19 @@ has err "^warning: cannot write .*the next one tries again"
 control well
 try 0 train full.yaml; machine sixth; try 0 train full.yaml; has err "is finished"; equal full
 
+# ---- the best checkpoint is an older one: it moves to the next machine, and stays in the bucket
+bucket best
+best="best.yaml --set model.hidden=[16] --set optimizer.lr=1e-30 --set eval.every_epochs=1 --set train.steps_per_epoch=2"
+machine first
+try 0 train $best --set train.epochs=2 --set train.steps=4
+times 1 requests "^PUT .*/best/checkpoints/step-00000002/manifest.json"
+machine second
+try 0 train $best --set train.epochs=3 --set train.steps=6
+what="best, on another machine"
+[ "$(readlink "$(stored best)/checkpoints/best")" = step-00000002 ] || bad "$what: best is $(readlink "$(stored best)/checkpoints/best")"
+try 0 inspect "$(stored best)/checkpoints/best" --verify
+times 0 requests "^DELETE .*/best/checkpoints/step-00000002/"
+
 # ---- a program of one's own: half of its reports here, the others on another machine; and a checkpoint that has a name
 # runs STATUS WORDS...: the program
 runs() { local want=$1; shift; what="program $*"; "$program" "$@" >out 2>err; local got=$?; [ $got -eq "$want" ] || { bad "$what: exit status $got instead of $want"; cat err; }; }
