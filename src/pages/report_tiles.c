@@ -25,11 +25,26 @@ static void tile(ls_str *out, const char *name, const char *format, ...)
     ls_str_add(out, "</span></div>\n");
 }
 
-static void tile_of_metric(ls_str *out, const char *title, const char *name, const char *format, double value)
+/* The last number of a metric and, where its name says what is better, the best with its step. */
+static void tile_of_metric(ls_str *out, const char *title, const ls_curve *c, const char *format)
 {
-    char text[32];
-    if (!isnan(value))
-        tile(out, title, "%s", ls_metric_text(text, name, format, value));
+    const int direction = ls_metric_direction(c->name);
+    const double last = ls_curve_last(c);
+    char text[32], count[32];
+    int best = -1;
+    for (int i = 0; direction && i < c->n; i++)
+        if (!isnan(c->y[i]) && (best < 0 || direction * c->y[i] > direction * c->y[best]))
+            best = i;
+    if (isnan(last))
+        return;
+    ls_str_printf(out, "<div class=\"card\"><b>%s</b><span>", ls_metric_text(text, c->name, format, last));
+    ls_html_add(out, title);
+    ls_str_add(out, "</span>");
+    if (best >= 0 && c->n > 1)
+        ls_str_printf(out, " <small>best %s at step %s</small>",
+                      ls_metric_text(text, c->name, format, c->y[best]),
+                      ls_html_count(count, (int64_t)c->x[best]));
+    ls_str_add(out, "</div>\n");
 }
 
 static void metrics(ls_run_page *p)
@@ -38,16 +53,19 @@ static void metrics(ls_run_page *p)
     for (int i = 0, n = 0; i < p->curves.n && n < MOST_METRICS; i++) {
         const ls_curve *c = &p->curves.at[i];
         if (!ls_report_is_common(c->name) && ++n)
-            tile_of_metric(&p->out, ls_metric_title(title, c->name, "evaluation "), c->name, "%.4g",
-                           ls_curve_last(c));
+            tile_of_metric(&p->out, ls_metric_title(title, c->name, "evaluation "), c, "%.4g");
     }
 }
 
 static void losses(ls_run_page *p)
 {
-    tile_of_metric(&p->out, "evaluation loss", "loss", "%.4f",
-                   ls_curve_last(ls_curve_of(&p->curves, "eval_loss")));
-    tile_of_metric(&p->out, "training loss", "loss", "%.4f", ls_curve_last(&p->smooth));
+    char text[32];
+    const double loss = ls_curve_last(&p->smooth);
+    const ls_curve *eval = ls_curve_of(&p->curves, "eval_loss");
+    if (eval->n)
+        tile_of_metric(&p->out, "evaluation loss", eval, "%.4f");
+    if (!isnan(loss))
+        tile(&p->out, "training loss", "%s", ls_metric_text(text, "loss", "%.4f", loss));
 }
 
 static void steps(ls_run_page *p)
