@@ -41,7 +41,8 @@ static void tile_of_metric(ls_str *out, const char *title, const ls_curve *c, co
     ls_html_add(out, title);
     ls_str_add(out, "</span>");
     if (best >= 0 && c->n > 1)
-        ls_str_printf(out, " <small>best %s at %s</small>", ls_metric_text(text, c->name, format, c->y[best]),
+        ls_str_printf(out, " <small>best %s at step %s</small>",
+                      ls_metric_text(text, c->name, format, c->y[best]),
                       ls_html_count(count, (int64_t)c->x[best]));
     ls_str_add(out, "</div>\n");
 }

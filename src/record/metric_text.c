@@ -11,7 +11,7 @@ bool ls_metric_is_share(const char *name) { return strstr(name, "accuracy"); }
 
 int ls_metric_direction(const char *name)
 {
-    return ls_metric_is_share(name) || strstr(name, "rouge") ? 1 : strstr(name, "loss") ? -1 : 0;
+    return ls_metric_is_share(name) || strstr(name, "rouge") ? 1 : ls_ends_with(name, "loss") ? -1 : 0;
 }
 
 const char *ls_metric_text(char out[32], const char *name, const char *format, double value)

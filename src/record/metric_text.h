@@ -5,7 +5,7 @@
 enum { LS_METRIC_TITLE = 160 };
 /* Whether it is shown in percent: its name says accuracy. */
 bool ls_metric_is_share(const char *name);
-/* -1: smaller is better (a loss); 1: larger is (accuracy, ROUGE); 0: its name does not say it. */
+/* -1: smaller is better (it ends in loss); 1: larger is (accuracy, ROUGE); 0: its name does not say it. */
 int ls_metric_direction(const char *name);
 /* An accuracy as 12.34%, everything else by `format` (a literal, of one double). NAN: "". */
 const char *ls_metric_text(char out[32], const char *name, const char *format, double value);

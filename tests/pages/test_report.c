@@ -198,6 +198,7 @@ static ls_status open_and_report_own(void *context)
         s = ls_rundir_save_result(d, LS_RUN_RUNNING, NULL);
     for (int i = 0; i < 3 && s == LS_OK; i++) {
         at[1].value = 1.0 / (i + 1);
+        at[2].value = i ? 0.125 : 0.75;
         const ls_metric_list metrics = { .n = i == 2 ? 5 : 4, .at = at };
         s = ls_metrics_report(d, &(ls_report_row){ i, 10 * (i + 1), 7, 1, metrics });
     }
@@ -226,7 +227,9 @@ static void a_program_has_the_same_page(void **state)
     page_check(page);
     ASSERT_CONTAINS(page, "<h1>own-1<span class=\"state finished\">");
     ASSERT_CONTAINS(page, "your own program");
-    ASSERT_CONTAINS(page, "<b>12.50%</b><span>evaluation accuracy</span>");
+    ASSERT_CONTAINS(page, "<b>12.50%</b><span>evaluation accuracy</span> <small>best 75.00% at step "
+                          "10</small></div>");
+    ASSERT_CONTAINS(page, "<span>residual</span></div>"); /* nobody knows what is better */
     ASSERT_CONTAINS(page, "<b>30</b><span>steps, in epoch 7</span>");
     ASSERT_CONTAINS(page, "<h2>residual</h2>");
     ASSERT_CONTAINS(page, "<th>accuracy</th><th>residual</th><th>evaluation accuracy</th><th>size</th>");
