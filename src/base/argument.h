@@ -10,6 +10,10 @@ ls_status ls_argument_missing(const char *function, const char *argument) __attr
 ls_status ls_argument_unknown(const char *function, const char *argument, int value, const char *type)
     __attribute__((cold));
 
+/* Message: "ls_trainer_put: values->type has 12 dimensions: 0 to 8 are possible". */
+ls_status ls_argument_unsound(const char *function, const char *argument, const ls_type *t)
+    __attribute__((cold));
+
 /* For functions that return an ls_status, a value (LS_ARG_OR), or nothing (LS_ARG_VOID). The last two leave
  * the message in ls_error_message. */
 #define LS_ARG(x)                                     \
@@ -37,6 +41,13 @@ ls_status ls_argument_unknown(const char *function, const char *argument, int va
             return ls_argument_unknown(__func__, #x, (int)(x), #type);  \
     } while (0)
 #define LS_ARG_DTYPE(x) LS_ARG_ENUM(ls_dtype, x, LS_DTYPE_COUNT - 1)
+/* x is a type that can be used: ls_type_is_sound. */
+#define LS_ARG_TYPE(x)                                    \
+    do {                                                  \
+        LS_ARG_DTYPE(x.dtype);                            \
+        if (!ls_type_is_sound(&x))                        \
+            return ls_argument_unsound(__func__, #x, &x); \
+    } while (0)
 
 /* Whether a type that a caller gave can be used: its element type is one of ls_dtype, and it has 0 to
  * LS_MAX_DIMS dimensions, none below 0. */

@@ -43,6 +43,18 @@ bool ls_type_is_sound(const ls_type *t)
     return sound;
 }
 
+ls_status ls_argument_unsound(const char *function, const char *argument, const ls_type *t)
+{
+    int bad = 0;
+    while (bad < LS_MAX_DIMS && bad < t->ndim && t->dims[bad] >= 0)
+        bad++;
+    return t->ndim < 0 || t->ndim > LS_MAX_DIMS
+               ? ls_fail(LS_E_ARG, "%s: %s has %d dimensions: 0 to %d are possible", function, argument,
+                         t->ndim, LS_MAX_DIMS)
+               : ls_fail(LS_E_ARG, "%s: %s has the size %lld in dimension %d: 0 or more is possible",
+                         function, argument, (long long)t->dims[bad], bad);
+}
+
 int64_t ls_type_count(const ls_type *t)
 {
     LS_ARG_OR(t, 0);

@@ -157,7 +157,7 @@ ls_status ls_weights_load_with(const ls_weights *w, int64_t n, const ls_named_te
     if (n)
         LS_ARG(want);
     for (int64_t i = 0; i < n; i++)
-        LS_ARG_DTYPE(want[i].tensor.type.dtype);
+        LS_ARG_TYPE(want[i].tensor.type);
     o = o ? o : &(const ls_weights_load_opts){ LS_WEIGHTS_LOAD_DEFAULTS };
     LS_TRY(load_compare(w, n, want, o));
     if (o->check_only)

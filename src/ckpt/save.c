@@ -147,7 +147,7 @@ ls_status ls_weights_save(const char *path, int64_t n, const ls_named_tensor *te
     if (n)
         LS_ARG(tensors);
     for (int64_t i = 0; i < n; i++)
-        LS_ARG_DTYPE(tensors[i].tensor.type.dtype);
+        LS_ARG_TYPE(tensors[i].tensor.type);
     LS_TRY(ls_safetensors_names(path, n, tensors));
     LS_TRY(check_data(path, n, tensors));
     return save(path, &(ls_pieces){ 0 }, n, tensors, NULL);
@@ -234,7 +234,7 @@ ls_status ls_weights_save_dir(const char *dir, uint64_t max_file, int64_t n, con
     if (n)
         LS_ARG(tensors);
     for (int64_t i = 0; i < n; i++)
-        LS_ARG_DTYPE(tensors[i].tensor.type.dtype);
+        LS_ARG_TYPE(tensors[i].tensor.type);
     ls_layout l;
     ls_status s = ls_layout_make(&l, "model", max_file, n, tensors);
     for (int k = 0; k < l.n && s == LS_OK; k++) {

@@ -108,7 +108,7 @@ ls_status ls_dataset_put(ls_dataset **set, const char *field, const ls_tensor *v
     LS_ARG(field);
     LS_ARG(values);
     LS_ARG(values->data);
-    LS_ARG_DTYPE(values->type.dtype);
+    LS_ARG_TYPE(values->type);
     LS_TRY(memory_set_check(*set, field, values));
     memory_set *m = *set ? (memory_set *)*set : ls_sys_calloc(1, sizeof *m);
     LS_TRY(ls_sys_have(m));

@@ -257,7 +257,7 @@ ls_status ls_live_put(ls_live *q, const char *field, const ls_tensor *values)
     LS_ARG(q);
     LS_ARG(field);
     LS_ARG(values);
-    LS_ARG_DTYPE(values->type.dtype);
+    LS_ARG_TYPE(values->type);
     pthread_mutex_lock(&q->lock);
     const ls_status s = live_put(q, field, values);
     pthread_mutex_unlock(&q->lock);

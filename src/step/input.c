@@ -51,7 +51,7 @@ ls_status ls_trainer_put(ls_trainer *t, const char *field, const ls_tensor *valu
     LS_ARG(t);
     LS_ARG(field);
     LS_ARG(values);
-    LS_ARG_DTYPE(values->type.dtype);
+    LS_ARG_TYPE(values->type);
     LS_TRAINER_USE(t);
     int i = 0;
     if (!t->compiled.plans[LS_MICRO])

@@ -248,7 +248,7 @@ ls_status ls_trainer_get(ls_trainer *t, const char *name, const ls_tensor *value
     LS_ARG(t);
     LS_ARG(name);
     LS_ARG(values);
-    LS_ARG_DTYPE(values->type.dtype);
+    LS_ARG_TYPE(values->type);
     LS_TRAINER_USE(t);
     const int n = t->compiled.units.n_slots;
     int i = 0;
@@ -296,7 +296,7 @@ ls_status ls_trainer_set(ls_trainer *t, const char *name, const ls_tensor *value
     LS_ARG(t);
     LS_ARG(name);
     LS_ARG(values);
-    LS_ARG_DTYPE(values->type.dtype);
+    LS_ARG_TYPE(values->type);
     LS_TRAINER_USE(t);
     const ls_units *u = &t->compiled.units;
     int i = 0;

@@ -246,7 +246,7 @@ ls_status ls_predictor_put(ls_predictor *p, const char *field, const ls_tensor *
     LS_ARG(p);
     LS_ARG(field);
     LS_ARG(values);
-    LS_ARG_DTYPE(values->type.dtype);
+    LS_ARG_TYPE(values->type);
     LS_TRAINER_USE(p->t);
     ls_predictor_rows *k = NULL;
     int64_t n;
@@ -330,7 +330,7 @@ ls_status ls_predictor_get(ls_predictor *p, const char *output, const ls_tensor 
     LS_ARG(p);
     LS_ARG(output);
     LS_ARG(values);
-    LS_ARG_DTYPE(values->type.dtype);
+    LS_ARG_TYPE(values->type);
     LS_TRAINER_USE(p->t);
     ls_predictor_rows *k = NULL;
     int64_t n;

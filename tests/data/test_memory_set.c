@@ -44,6 +44,13 @@ static void refusals(void **state)
                     one = tensor(X, LS_SCALAR(LS_F32)), none = tensor(X, LS_TYPE(LS_F32, 0, 2));
     ASSERT_FAILS(ls_dataset_put(&set, "x", &one), LS_E_SHAPE, "\"x\" has no samples");
     ASSERT_FAILS(ls_dataset_put(&set, "x", &none), LS_E_SHAPE, "its first dimension, of 2, is 0");
+    ls_tensor unsound = one;
+    unsound.type.ndim = 12; /* nothing behind the eighth is read */
+    ASSERT_FAILS(ls_dataset_put(&set, "x", &unsound), LS_E_ARG,
+                 "ls_dataset_put: values->type has 12 dimensions: 0 to 8 are possible");
+    unsound.type = LS_TYPE(LS_F32, 3, -2);
+    ASSERT_FAILS(ls_dataset_put(&set, "x", &unsound), LS_E_ARG,
+                 "values->type has the size -2 in dimension 1: 0 or more is possible");
     assert_null(set);
     ASSERT_OK(ls_dataset_put(&set, "x", &x));
     ASSERT_FAILS(ls_dataset_put(&set, "x", &x), LS_E_ARG, "has a field \"x\" already");
