@@ -94,41 +94,56 @@ static void add_metric(ls_str *out, const char *name, double value)
     ls_html_cell(out, isnan(value) ? "–" : ls_metric_text(text, name, format, value));
 }
 
-/* Those of evaluations. */
+/* Those of evaluations but the loss, which is a column of the rows. */
 static columns columns_of_epochs(ls_run_page *p)
 {
     columns out = columns_make(p);
     for (int i = 0; i < p->curves.n && out.at; i++) {
         const ls_curve *c = &p->curves.at[i];
-        if (ls_curve_is_eval(c->name))
+        if (ls_curve_is_eval(c->name) && strcmp(c->name, "eval_loss"))
             out.at[out.n++] = c;
     }
     return out;
 }
 
+/* The columns of the rows in their order in tables (record/rows.c); the list in them becomes one for each
+ * metric. */
+static void add_epoch(ls_str *out, const ls_past_epoch *e, const columns *metrics)
+{
+    const ls_row_column *c;
+    char text[32];
+    ls_str_add(out, "<tr>");
+    for (int place = 1; (c = ls_row_shown(&LS_EPOCH_ROW, place)); place++) {
+        for (int k = 0; c->type == LS_CELL_NAMED && k < metrics->n; k++)
+            add_metric(out, metrics->at[k]->name,
+                       ls_metric_list_find(&e->row.eval, metrics->at[k]->name + strlen("eval_")));
+        if (c->type == LS_CELL_NAMED)
+            continue;
+        const char *shown = c->type == LS_CELL_INT ? ls_html_count(text, (int64_t)ls_row_number(c, &e->row))
+                                                   : ls_row_text(text, c, &e->row, e->attempt);
+        ls_html_cell(out, *shown ? shown : "–");
+    }
+    const double speed = e->row.seconds > 0 ? (double)e->row.samples / e->row.seconds : NAN;
+    ls_html_cell(out, isnan(speed) ? "–" : ls_html_count(text, (int64_t)speed));
+    ls_str_add(out, "</tr>\n");
+}
+
 void ls_report_epochs(ls_run_page *p)
 {
     ls_str *out = &p->out;
+    const ls_row_column *c;
     if (!p->history.n_epochs)
         return;
-    const columns c = columns_of_epochs(p);
-    ls_str_add(out, "<h2>Epochs</h2>\n<div class=\"scroll\"><table><thead><tr><th>epoch</th><th>step</th>"
-                    "<th>training loss</th>");
-    add_titles(out, p, &c);
-    ls_str_add(out, "<th>time</th><th>samples / s</th></tr></thead><tbody>\n");
-    for (int i = 0; i < p->history.n_epochs; i++) {
-        const ls_epoch_row *e = &p->history.epochs[i].row;
-        char text[32];
-        ls_str_printf(out, "<tr><td>%lld</td>", (long long)e->epoch);
-        ls_html_cell(out, ls_html_count(text, e->step));
-        add_metric(out, "loss", e->train_loss);
-        for (int k = 0; k < c.n; k++)
-            add_metric(out, c.at[k]->name, ls_metric_list_find(&e->eval, c.at[k]->name + strlen("eval_")));
-        ls_html_cell(out, ls_format_duration(text, isnan(e->seconds) ? 0 : e->seconds));
-        ls_html_cell(out,
-                     e->seconds > 0 ? ls_html_count(text, (int64_t)((double)e->samples / e->seconds)) : "–");
-        ls_str_add(out, "</tr>\n");
-    }
+    const columns metrics = columns_of_epochs(p);
+    ls_str_add(out, "<h2>Epochs</h2>\n<div class=\"scroll\"><table><thead><tr>");
+    for (int place = 1; (c = ls_row_shown(&LS_EPOCH_ROW, place)); place++)
+        if (c->type == LS_CELL_NAMED)
+            add_titles(out, p, &metrics);
+        else
+            ls_str_printf(out, "<th>%s</th>", c->title);
+    ls_str_add(out, "<th>samples / s</th></tr></thead><tbody>\n");
+    for (int i = 0; i < p->history.n_epochs; i++)
+        add_epoch(out, &p->history.epochs[i], &metrics);
     ls_str_add(out, "</tbody></table></div>\n");
 }
 
