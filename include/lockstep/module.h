@@ -43,17 +43,15 @@ typedef enum ls_module_kind {
     LS_MODULE_CHOICE /* an enum or int: the index of the word */
 } ls_module_kind;
 
-/* A key of model.config or data.config. Its value fills a member of the module's struct of settings.
- * Messages,
- * --set, `lockstep recipe` and `lockstep recipe --reference FILE` follow from the rows. A key that no row has
- * is refused with the nearest one. */
+/* A key of model.config or data.config. Its value fills a member of the module's struct of settings. `--set`,
+ * messages, `lockstep recipe` and `lockstep recipe --reference FILE` follow from the rows. A key without a
+ * row is refused. */
 typedef struct ls_module_key {
     const char *key; /* "hidden", or a path: "encoder.layers" is in {encoder: {layers: 2}} */
     ls_module_kind kind;
-    size_t offset; /* of the member in the struct of settings */
-    const char
-        *by_default;    /* as a recipe has it: "64", "true", "gelu"; NULL: every recipe must set the key */
-    double least, most; /* INT, FLOAT: the range; both count as inside */
+    size_t offset;            /* of the member in the struct of settings */
+    const char *by_default;   /* as in a recipe: "64", "true", "gelu"; NULL: the recipe must set the key */
+    double least, most;       /* INT, FLOAT: the range; both count as inside */
     const char *const *words; /* CHOICE: ended by NULL */
     const char *help;         /* what it is; shown by `lockstep recipe --reference FILE` */
 } ls_module_key;
