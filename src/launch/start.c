@@ -10,6 +10,7 @@
 
 #include "base/clock.h"
 #include "base/sys.h"
+#include "base/variable.h"
 #include "comm/launched.h"
 #include "launch_own.h"
 
@@ -192,6 +193,7 @@ ls_status ls_launch_divide_cores(launch *l)
     const char *bind = getenv("LOCKSTEP_BIND");
     const int ranks = l->supervised ? l->supervised->each : l->o->ranks;
     ls_cpu_set mine;
+    LS_TRY(ls_variable_check("LOCKSTEP_BIND", "none"));
     if ((bind && !strcmp(bind, "none")) || !ls_cpu_set_read(&mine))
         return LS_OK;
     LS_TRY(l->o->cores ? divide_exactly(l, &mine, ranks) : divide_evenly(l, &mine, ranks));

@@ -31,6 +31,7 @@ LOCKSTEP_SHIM=driver=11080 plan 1; has "is for CUDA 11.8; 12.0 (driver 525) or n
 LOCKSTEP_SHIM=capability=75 try_train 1; has "is an sm_75; kernels are for sm_80"
 CUDA_VISIBLE_DEVICES='' try_train 1; has "no GPU is visible: CUDA_VISIBLE_DEVICES is \"\""
 LOCKSTEP_CUDA_DEVICE=3 try_train 1; has "there is no GPU 3: there are 1, counted from 0"
+LOCKSTEP_CUDA_GRAPHS=no try_train 2; has "LOCKSTEP_CUDA_GRAPHS=no: it is one of these words: 0 1"
 LOCKSTEP_CUDA_DEVICE=x try_train 2; has "LOCKSTEP_CUDA_DEVICE=x: it is the number of a GPU, from 0"
 LOCKSTEP_SHIM=gpus=2 try_train 1 --workers 4; has "4 ranks on this host and 2 GPUs" "workers: 2"
 LOCKSTEP_SHIM=memory=1MiB try_train 2; has "a step needs" "may use 1.0 MiB: device cuda has no more"

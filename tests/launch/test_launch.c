@@ -295,6 +295,8 @@ static void cores_are_divided(void **state)
         ASSERT_OK(launch(2, "bound"));
     setenv("LOCKSTEP_BIND", "none", 1);
     ASSERT_OK(launch(2, "free"));
+    setenv("LOCKSTEP_BIND", "non", 1);
+    ASSERT_FAILS(launch(2, "free"), LS_E_USAGE, "LOCKSTEP_BIND=non: it is one of these words: none");
     unsetenv("LOCKSTEP_BIND");
 }
 

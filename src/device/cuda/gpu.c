@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "base/sys.h"
+#include "base/variable.h"
 #include "cuda_own.h"
 
 /* 12.0 is the first driver whose compiler and graphs these sources are written for, and the first of the
@@ -192,11 +193,21 @@ ls_status ls_cuda_look(ls_cuda_gpu *out, int ordinal)
     return s;
 }
 
+static ls_status check_variables(void)
+{
+    static const char *const SWITCHES[] = { "LOCKSTEP_CUDA_GRAPHS", "LOCKSTEP_CUDA_WAIT",
+                                            "LOCKSTEP_CUDA_SHARE", "LOCKSTEP_CUDA_NCCL" };
+    for (size_t i = 0; i < sizeof SWITCHES / sizeof SWITCHES[0]; i++)
+        LS_TRY(ls_variable_check(SWITCHES[i], "0 1"));
+    return LS_OK;
+}
+
 static ls_status choose_gpu(void)
 {
     LS_TRY(driver_locked());
     if (own.chosen)
         return LS_OK;
+    LS_TRY(check_variables());
     int n = 0, ordinal;
     LS_TRY(count(&n));
     LS_TRY(ls_cuda_ordinal(&ordinal, n));
