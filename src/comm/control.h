@@ -6,6 +6,7 @@
  *   counters per axis and rank    only that rank raises them; others wait until they reach a value
  *   staging memory per rank       small data that every rank needs
  *   the first failure of the group
+ *   the run directory that a user's program has open
  */
 #pragma once
 #include <stdatomic.h>
