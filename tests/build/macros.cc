@@ -21,12 +21,13 @@ end:
     return s;
 }
 
-// A module: its table and its symbol.
+// A module: its keys, its table and its symbol.
+static const ls_module_key no_keys[] = { LS_MODULE_KEYS_END };
 static ls_status build_nothing(ls_graph *, const void *, int64_t) { return LS_OK; }
 LS_MODULE_EXPORT const ls_model_module *lockstep_module(void)
 {
     static ls_model_module module = { LS_MODULE_DEFAULTS };
-    module.name = "macros", module.version = "1", module.build = build_nothing;
+    module.name = "macros", module.version = "1", module.build = build_nothing, module.keys = no_keys;
     return &module;
 }
 
@@ -180,7 +181,7 @@ int main()
     values(g, x, ids);
     ls_graph_destroy(&g);
     const bool sane = defaults() && lockstep_module()->abi == LS_MODULE_ABI && objects(nullptr) == LS_E_ARG &&
-                      tried(LS_E_IO) == LS_E_IO && sizes[0] == 8 && roles[0].role == LS_ROLE_REPLICATE;
+                      tried(LS_E_IO) == LS_E_IO && *LS_FILE && sizes[0] == 8 && roles[0].role == LS_ROLE_REPLICATE;
     std::printf("%s %s %d %lld %d\n", ls_version(), LS_VERSION, t.ndim, (long long)ls_type_count(&t),
                 (int)sane);
     return 0;
