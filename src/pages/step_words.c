@@ -30,6 +30,15 @@ static double band_bytes(const ls_memory_bands *m, int program, int step, int ba
     return (double)m->fixed[band] + (band < LS_CAT_COUNT ? (double)m->transient[program][step][band] : 0);
 }
 
+/* With three digits: kernels take less than a microsecond, too. */
+static const char *seconds_text(char out[32], double s)
+{
+    const char *unit = s >= 1 ? "s" : s >= 1e-3 ? "ms" : "us";
+    const double x = s >= 1 ? s : s >= 1e-3 ? 1e3 * s : 1e6 * s;
+    ls_snprintf(out, 32, x >= 100 ? "%.0f %s" : x >= 10 ? "%.1f %s" : "%.2f %s", x, unit);
+    return out;
+}
+
 /* ---- sums */
 
 static const char *kind_of(const ls_step_view *v)
@@ -121,11 +130,11 @@ void ls_step_cards(ls_str *out, const ls_step_numbers *n)
     char a[32], share[32], text[96];
     ls_str_add(out, "<div class=\"cards\">\n");
     snprintf(text, sizeof text, "a step, %s", n->kind ? n->kind : "");
-    card(out, n->kind ? ls_format_duration(a, n->seconds) : "not known", n->kind ? text : "time of a step");
+    card(out, n->kind ? seconds_text(a, n->seconds) : "not known", n->kind ? text : "time of a step");
     if (n->collectives && n->kind) {
         snprintf(text, sizeof text, "in collectives, %s",
                  share_text(share, n->seconds > 0 ? n->waits / n->seconds : 0));
-        card(out, ls_format_duration(a, n->waits), text);
+        card(out, seconds_text(a, n->waits), text);
     } else if (n->collectives) {
         card(out, ls_html_count(a, n->collectives), "collectives");
     }
@@ -256,7 +265,7 @@ static void lanes_table(ls_str *out, const sum_list *l, const ls_step_numbers *n
         ls_str_printf(out, "<tr><th scope=\"row\">%s%s%s</th><td>%s</td>", s->kind ? s->kind : s->name,
                       s->group ? " over " : "", s->group ? s->group : "", ls_html_count(calls, s->calls));
         if (n->kind)
-            ls_str_printf(out, "<td>%s</td><td>%s</td>", ls_format_duration(time, s->seconds),
+            ls_str_printf(out, "<td>%s</td><td>%s</td>", seconds_text(time, s->seconds),
                           share_text(share, n->seconds > 0 ? s->seconds / n->seconds : 0));
         ls_snprintf(flops, sizeof flops, "%.3g", 1e-9 * s->flops);
         ls_str_printf(out, "<td>%s</td><td>%s</td></tr>\n", ls_format_bytes(bytes, (uint64_t)s->bytes),
@@ -346,7 +355,7 @@ static ls_status ops_table(ls_str *out, ls_arena *a, const ls_step_view *v, cons
                       "<tr><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td><td><span "
                       "class=\"bar\" style=\"width:%.0fpx;background:%s\"></span></td></tr>\n",
                       s->name, PHASES[s->phase], ls_html_count(calls, s->calls),
-                      n->kind ? ls_format_duration(amount, x) : ls_format_bytes(amount, (uint64_t)x),
+                      n->kind ? seconds_text(amount, x) : ls_format_bytes(amount, (uint64_t)x),
                       share_text(share, all > 0 ? x / all : 0), s->flops > 0 ? flops : "",
                       most > 0 ? fmax(2, 90 * x / most) : 2, COLORS[s->phase]);
     }
@@ -393,8 +402,8 @@ static ls_status units_table(ls_str *out, ls_arena *a, const ls_step_view *v, co
         ls_str_printf(out, "</td><td>%s</td><td>%s</td><td>%s</td><td>%s</td>", s->kind, s->group,
                       ls_html_count(calls, s->calls), ls_format_bytes(bytes, (uint64_t)s->bytes));
         if (n->kind)
-            ls_str_printf(out, "<td>%s</td><td>%s</td>", ls_format_duration(over, s->overlapped),
-                          ls_format_duration(wait, s->seconds));
+            ls_str_printf(out, "<td>%s</td><td>%s</td>", seconds_text(over, s->overlapped),
+                          seconds_text(wait, s->seconds));
         ls_str_add(out, "</tr>\n");
     }
     ls_str_add(out, "</tbody></table></div>\n");
@@ -431,7 +440,6 @@ ls_status ls_step_tables(ls_str *out, ls_arena *a, const ls_step_view *v, const 
 /* ---- side by side */
 
 typedef const char *(*text_of)(char out[32], double x);
-static const char *duration(char out[32], double x) { return ls_format_duration(out, x); }
 static const char *bytes_of(char out[32], double x) { return ls_format_bytes(out, (uint64_t)x); }
 static const char *count_of(char out[32], double x) { return ls_html_count(out, (int64_t)x); }
 
@@ -460,8 +468,8 @@ void ls_step_compare(ls_str *out, int n, const ls_step_numbers *all)
     static const struct {
         const char *what;
         text_of text;
-    } ROWS[] = { { "time of a step", duration },
-                 { "in collectives", duration },
+    } ROWS[] = { { "time of a step", seconds_text },
+                 { "in collectives", seconds_text },
                  { "collectives", count_of },
                  { "received", bytes_of },
                  { "memory, as packed", bytes_of } };

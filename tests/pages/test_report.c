@@ -299,6 +299,46 @@ static void no_extreme_is_lost(void **state)
     free(c.y);
 }
 
+/* One moment of 5000 is in the data of a chart of memory, with its label and with the beginning of its place.
+ */
+static void no_peak_is_lost(void **state)
+{
+    (void)state;
+    enum { N = 5000, PEAK = 3003 };
+    double *bytes = malloc(2 * N * sizeof(double));
+    const char **labels = malloc(N * sizeof *labels);
+    for (int i = 0; i < N; i++) {
+        bytes[2 * i] = 1 << 20;
+        bytes[2 * i + 1] = (i == PEAK ? 7 : i % 2) << 20;
+        labels[i] = i == PEAK ? "the peak" : i % 2 ? "odd" : "even";
+    }
+    ls_str out = { 0 };
+    ls_chart_stack(&out, &(ls_stack){ .title = "m",
+                                      .x_name = "call",
+                                      .columns = N,
+                                      .bands = 2,
+                                      .names = (const char *const[]){ "low", "high" },
+                                      .colors = (const char *const[]){ "red", "blue" },
+                                      .bytes = bytes,
+                                      .labels = labels,
+                                      .x1 = N,
+                                      .peak = -1 });
+    json_t *chart = page_chart(ls_str_text(&out), "m");
+    const json_t *points = page_points(chart, "high");
+    size_t at = 0;
+    assert_in_range(json_array_size(points), 2, 800); /* equal neighbours share one */
+    while (page_number(points, at, 1) != 7)
+        assert_true(++at < json_array_size(points));
+    assert_string_equal(json_string_value(json_array_get(json_object_get(chart, "labels"), at)), "the peak");
+    assert_true(fabs(page_number(points, at, 0) - PEAK) <= N / 800.0);
+    ASSERT_CONTAINS(ls_str_text(&out), "<th scope=\"row\">all</th>");
+    ASSERT_CONTAINS(ls_str_text(&out), "<td>8.00 <small>at 3000</small></td></tr>"); /* the greatest */
+    json_decref(chart);
+    ls_str_release(&out);
+    free(bytes);
+    free(labels);
+}
+
 /* The drawing of the page, and its table, show the rows of metrics.jsonl. */
 static void charts_show_the_history(void **state)
 {
@@ -413,7 +453,8 @@ int main(void)
         cmocka_unit_test(the_built_in_set_is_said),          cmocka_unit_test(a_run_without_steps_has_a_page),
         cmocka_unit_test(restarts_and_checkpoints_are_told), cmocka_unit_test(a_long_run_has_a_small_page),
         cmocka_unit_test(a_run_is_written_without_memory),   cmocka_unit_test(no_extreme_is_lost),
-        cmocka_unit_test(charts_show_the_history),           cmocka_unit_test(a_program_has_the_same_page),
+        cmocka_unit_test(charts_show_the_history),           cmocka_unit_test(no_peak_is_lost),
+        cmocka_unit_test(a_program_has_the_same_page),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

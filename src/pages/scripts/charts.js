@@ -152,7 +152,7 @@ return class {
       y0 = !log && y0 >= 0 && y0 - margin < 0 ? 0 : y0 - margin;
       y1 += margin;
     }
-    const yTicks = ticks(y0, y1, narrow ? 4 : 5), left = 16 + 7 * Math.max(...yTicks.map(v => this.tick(v).length), 3), right = width - 12;
+    const yTicks = ticks(y0, y1, narrow ? 4 : 5), left = 16 + 7 * Math.max(...yTicks.map(v => this.tick(v).length), 3), right = width - 18;
     const px = v => left + (v - x0) / (x1 - x0) * (right - left);
     const py = v => Math.max(-9999, Math.min(9999, bottom - (scale(v) - y0) / (y1 - y0) * (bottom - top)));
     return { width, height, narrow, left, right, top, bottom, x0, x1, y0, y1, yTicks, px, py, at: (a, b) => px(a).toFixed(1) + ' ' + py(b).toFixed(1) };
