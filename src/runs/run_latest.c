@@ -83,7 +83,8 @@ ls_status ls_run_point(ls_run *r)
 
 ls_status ls_run_settle(ls_run *r)
 {
-    LS_TRY(ls_ranks_agree(r->group, ls_snapshots_finish(&r->snapshots, r->dir)));
+    /* a rank whose thread has failed says so before all else: others may be inside the save already */
+    LS_TRY(ls_checkpoint_together(r->group, ls_snapshots_finish(&r->snapshots, r->dir)));
     return ls_run_point(r);
 }
 

@@ -250,7 +250,7 @@ static ls_status carry_out(const report *p)
     if (!p->checkpoint)
         return LS_OK;
     LS_TRY(ls_run_settle(r)); /* at most one at a time */
-    LS_TRY(ls_ranks_agree(r->group, p->contents ? make_checkpoint(p) : LS_OK));
+    LS_TRY(ls_checkpoint_together(r->group, p->contents ? make_checkpoint(p) : LS_OK));
     return r->opts.async ? LS_OK : ls_run_point(r);
 }
 

@@ -333,10 +333,51 @@ static void killed_anywhere_it_ends_with_the_same_bytes(void **state)
     }
 }
 
+/* Rank 1 has much to write, and its thread may not sync it: it learns that when rank 0 is inside the save. */
+static ls_status waits(ls_group *g, const char *name)
+{
+    enum { MANY = 8 << 20 };
+    const int rank = ls_group_rank(g);
+    double *all = calloc(MANY, sizeof *all);
+    ls_run *run;
+    const ls_shard shard = { "field", LS_TYPE(LS_F64, MANY), rank, rank ? MANY - 1 : 1, all };
+    LS_TRY(ls_run_open(&run, storage, name, g, .async = true));
+    ls_fault_arm(1u << LS_POINT_SYNC, rank ? 0 : -1, LS_FAIL_ONCE);
+    ls_status s = ls_report(run, NULL, 0, &((ls_run_contents){ .n = 1, .shards = &shard }));
+    if (s == LS_OK)
+        s = ls_run_wait(run);
+    ls_fault_disarm();
+    s = ls_run_finish(&run, s, NULL);
+    free(all);
+    return s;
+}
+
+static void a_failure_while_all_wait(void **state)
+{
+    (void)state;
+    int fd, status;
+    pid_t children[2];
+    ASSERT_OK(ls_shm_create(2, &fd));
+    for (int r = 0; r < 2; r++)
+        if ((children[r] = fork()) == 0) {
+            ls_group *g;
+            ls_status s = ls_shm_join(&g, fd, r);
+            s = s == LS_OK ? waits(g, "waits-for-failure") : s;
+            ls_group_destroy(&g);
+            _exit(s == LS_OK || !strstr(ls_error_message(), "model.safetensors: cannot sync"));
+        }
+    for (int r = 0; r < 2; r++) {
+        assert_int_equal(waitpid(children[r], &status, 0), children[r]);
+        assert_int_equal(status, 0);
+    }
+    close(fd);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(killed_anywhere_it_ends_with_the_same_bytes), /* first: it forks */
+        cmocka_unit_test(a_failure_while_all_wait),
         cmocka_unit_test(the_same_bytes),
         cmocka_unit_test(it_becomes_the_latest_when_it_is_complete),
         cmocka_unit_test(a_failed_thread_ends_the_run),
