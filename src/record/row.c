@@ -81,7 +81,7 @@ static double read_number(const ls_row_column *c, const json_t *value)
     return json_is_number(value) ? json_number_value(value) : json_is_null(value) ? NAN : c->unread;
 }
 
-/* The numbers whose keys begin with the column's and are no keys of the kind. */
+/* The numbers whose keys begin with the column's and are not keys of the kind. */
 static ls_metric_list read_named(const ls_row_kind *k, const ls_row_column *c, const json_t *json)
 {
     ls_metric_list l = ls_metric_list_read(json, c->key);
