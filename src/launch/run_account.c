@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/sys.h"
 #include "loop/resume.h"
+#include "pages/report.h"
 #include "record/metrics.h"
 #include "record/remote.h"
 #include "record/run_owner.h"
@@ -100,6 +101,22 @@ static ls_status restart(void *context, const ls_restart *one)
     return ls_metrics_restart(r->run, &row);
 }
 
+/* The page of a run whose ranks were killed; ranks that failed have written it themselves. Where it cannot be
+ * written, the failure remains. */
+static void report_failure(const ls_run_account *r, const char *why)
+{
+    const ls_rundir *d = r->run;
+    const ls_report page = { .recipe = r->recipe ? *r->recipe : NULL,
+                             .state = LS_RUN_FAILED,
+                             .data_note = d->data_note,
+                             .builtin_data = d->builtin_data,
+                             .hardware = d->hardware };
+    if (d->before == LS_RUN_FAILED)
+        return;
+    if (ls_rundir_save_result(r->run, LS_RUN_FAILED, why) != LS_OK || ls_report_write(d, &page) != LS_OK)
+        ls_log_warn("no report.html of the failed run: %s", ls_error_message());
+}
+
 static ls_status close_run(void *context, ls_status next, const char *why)
 {
     ls_run_account *r = context;
@@ -109,6 +126,7 @@ static ls_status close_run(void *context, ls_status next, const char *why)
     if (failed) {
         ls_rundir_log(r->run, LS_ERROR, why);
         r->run->attempt--; /* no next attempt follows */
+        report_failure(r, why);
     }
     return ls_rundir_close(&r->run,
                            next == LS_OK          ? LS_RUN_RESTARTING

@@ -12,7 +12,7 @@ static void warn(ls_str *out, const char *text)
     ls_str_add(out, "</p>\n");
 }
 
-/* What was trained on what; and on which machine. */
+/* What was trained on what; and on which machine, as far as that is known. */
 static void description(ls_run_page *p)
 {
     const ls_report *r = p->r;
@@ -20,13 +20,19 @@ static void description(ls_run_page *p)
     char count[32];
     ls_str_add(out, "<p class=\"sub\">");
     if (r->recipe) {
-        ls_str_printf(out, "%s, %s parameters · ", r->recipe->model.type,
-                      ls_html_count(count, r->parameters));
+        ls_str_add(out, r->recipe->model.type);
+        if (r->parameters)
+            ls_str_printf(out, ", %s parameters", ls_html_count(count, r->parameters));
+        ls_str_add(out, " · ");
         ls_html_add(out, r->data_note ? r->data_note : r->recipe->data.type);
         ls_str_add(out, "</p>\n<p class=\"sub\">");
-        ls_html_add(out, r->hardware);
-        ls_str_printf(out, " · %s · %d thread%s · precision %s", r->isa ? r->isa : "", r->threads,
-                      r->threads == 1 ? "" : "s", ls_dtype_name(r->recipe->precision.param));
+        if (r->hardware && *r->hardware) {
+            ls_html_add(out, r->hardware);
+            ls_str_add(out, " · ");
+        }
+        if (r->isa)
+            ls_str_printf(out, "%s · %d thread%s · ", r->isa, r->threads, r->threads == 1 ? "" : "s");
+        ls_str_printf(out, "precision %s", ls_dtype_name(r->recipe->precision.param));
         if (*r->recipe->precision.modules) {
             ls_str_add(out, ", ");
             ls_html_add(out, r->recipe->precision.modules);
@@ -51,10 +57,11 @@ static void head(ls_run_page *p)
     ls_html_add(out, name);
     ls_str_printf(out, "<span class=\"state %s\">%s</span></h1>\n", state, state);
     description(p);
-    if (p->r->builtin_data && !strcmp(p->r->recipe->data.type, "shapes"))
+    const bool builtin = p->r->builtin_data && p->r->recipe;
+    if (builtin && !strcmp(p->r->recipe->data.type, "shapes"))
         ls_str_add(out, "<p class=\"warn\">The recipe trains on the <b>built-in drawn shapes</b>. These "
                         "numbers say nothing about a real data set.</p>\n");
-    else if (p->r->builtin_data)
+    else if (builtin)
         ls_str_add(out, "<p class=\"warn\">The data set was not found. These numbers come from the "
                         "<b>built-in drawn shapes</b> and say nothing about the data set.</p>\n");
     if (*p->info.error)

@@ -15,8 +15,10 @@ typedef struct ls_report_program { /* one compiled program of the step: micro, u
     size_t arena_bytes;
 } ls_report_program;
 
+/* What the run's files do not say. What is NULL or 0 is not known, and the page leaves it out: of a program,
+ * and of a run whose ranks were killed. */
 typedef struct ls_report {
-    const ls_recipe *recipe;    /* NULL: the run of a user's program; then all else but `state` is 0 */
+    const ls_recipe *recipe;    /* NULL: the run of a user's program */
     ls_run_state state;         /* as the page says; result.json says "finished" after the page is written */
     const char *data_note;      /* "fashion-mnist: 60,000 + 10,000 images, from ..." */
     bool builtin_data;          /* the built-in shapes replaced the data; the page says so at its top */

@@ -76,6 +76,7 @@ until_true has_steps first 3
 kill -9 "$(child 0)"
 ended 1
 has runs/first/result.json '"state":"failed".*"error":"rank 0: killed by signal 9 \(SIGKILL\); it last did: step [0-9]*.*"data":"shapes'
+has runs/first/report.html 'state failed">failed<'; has runs/first/report.html 'class="warn">rank 0: killed by signal 9'; has runs/first/report.html '<h2>Loss</h2>'
 begin train long.yaml --set run.name=single --set failure.max_failures=1 --set checkpoint.every_steps=10
 until_true has_saved single 1
 kill -SEGV "$(child 0)"

@@ -54,6 +54,7 @@ LOCKSTEP_FAULT=kill@50:rank=0 try 1 launch --workers 2 --max-failures 1 -- $run 
 once err "^error: rank 0: killed by signal 9 .*; that was failure 2, and --max-failures is 1$"
 once err "restart 1 of 1 in 0.5 s from step 0$"
 has runs/twice/result.json '"state":"failed","attempt":1,.*"restarts":\[\{"attempt":1[^]]*\}\],"error":"rank 0: killed .*that was failure 2'
+has runs/twice/report.html 'state failed">failed<'; has runs/twice/report.html 'class="warn">rank 0: killed'
 try 1 launch --workers 1 --max-failures 3 -- sh -c 'kill -9 $$' # each pause is twice as long as the one before
 for pause in "1 of 3 in 0.5 s" "2 of 3 in 1 s" "3 of 3 in 2 s"; do once err "^warning: rank 0: killed by signal 9 .*; restart $pause$"; done
 LOCKSTEP_FAULT=stop@600:rank=1 try 0 launch --workers 2 --max-failures 1 --stall-seconds 2 -- $run hangs; equal hangs
