@@ -68,13 +68,17 @@ static void losses(ls_run_page *p)
         tile(&p->out, "training loss", "%s", ls_metric_text(text, "loss", "%.4f", loss));
 }
 
+/* result.json of a run that was killed may be some steps older than the rows. */
 static void steps(ls_run_page *p)
 {
     const ls_run_metrics *m = &p->run->metrics;
+    double last = (double)m->step;
     char count[32], name[64] = "steps";
-    if (m->epoch)
+    for (int i = 0; i < p->curves.n; i++)
+        last = fmax(last, p->curves.at[i].x[p->curves.at[i].n - 1]);
+    if (m->epoch && (int64_t)last == m->step)
         snprintf(name, sizeof name, "steps, in epoch %lld", (long long)m->epoch);
-    tile(&p->out, name, "%s", ls_html_count(count, m->step));
+    tile(&p->out, name, "%s", ls_html_count(count, (int64_t)last));
 }
 
 static void step_time(ls_run_page *p)
