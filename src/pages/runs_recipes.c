@@ -49,10 +49,15 @@ static setting *setting_of(settings *s, const char *key, int *last)
     return new;
 }
 
+/* A key is made of names of different lines, so it is no longer than the text. */
 static void read_recipe(settings *s, int run, char *text)
 {
-    char key[256] = "";
+    const size_t room = strlen(text) + 1;
+    char *key = ls_arena_alloc(&s->arena, room);
     int last = -1;
+    if (!key)
+        return;
+    *key = 0;
     for (char *rest = text, *line; (line = strsep(&rest, "\n"));) {
         const size_t indent = strspn(line, " ");
         size_t length = 0; /* of the sections that the line is in: one for two spaces */
@@ -62,7 +67,7 @@ static void read_recipe(settings *s, int run, char *text)
         if (!colon || line[indent] == '-' || line[indent] == '#')
             continue;
         *colon = 0;
-        snprintf(key + length, sizeof key - length, "%s%s", line + indent, colon[1] ? "" : ".");
+        snprintf(key + length, room - length, "%s%s", line + indent, colon[1] ? "" : ".");
         if (!colon[1])
             continue;
         setting *of = setting_of(s, key, &last);

@@ -29,11 +29,20 @@ static bool paths_meet(const char *a, const char *b)
     return (!*a && (!*b || *b == '.')) || (!*b && *a == '.');
 }
 
+/* Whether the key is names with dots between them. */
+static bool is_path(const char *key)
+{
+    const size_t n = strcspn(key, ".");
+    return n > 0 && (!key[n] || is_path(key + n + 1));
+}
+
 /* What is wrong with row i; NULL: nothing. */
 static const char *fault_of(const ls_module_key *rows, int i, size_t settings)
 {
     const ls_module_key *k = &rows[i];
     const bool number = k->kind == LS_MODULE_INT || k->kind == LS_MODULE_FLOAT;
+    if (!is_path(k->key))
+        return "a key is a name, or names with dots between them";
     if ((unsigned)k->kind >= sizeof KINDS / sizeof *KINDS)
         return "its kind is not one of ls_module_kind";
     if (k->offset % KINDS[k->kind].align || k->offset > settings ||

@@ -92,15 +92,16 @@ static ls_status read_bool(const ls_yaml *v, const char *where, bool *out)
 
 static ls_status read_word(const ls_key *k, const ls_yaml *v, const char *where, int *out)
 {
-    const char *words[MOST_WORDS];
+    const char *words[MOST_WORDS], *word; /* the first ones, for a guess at what was meant */
     int n = 0;
-    while (n < MOST_WORDS && (words[n] = ls_key_word(k, n)))
-        n++;
-    for (int i = 0; v->kind == LS_YAML_SCALAR && i < n; i++)
-        if (!strcmp(words[i], v->text)) {
+    for (int i = 0; (word = ls_key_word(k, i)); i++) {
+        if (v->kind == LS_YAML_SCALAR && !strcmp(word, v->text)) {
             *out = i;
             return LS_OK;
         }
+        if (n < MOST_WORDS)
+            words[n++] = word;
+    }
     ls_str all = { 0 };
     ls_key_words(&all, k);
     const char *near = v->kind == LS_YAML_SCALAR ? ls_nearest_name(v->text, words, n) : NULL;

@@ -100,6 +100,31 @@ static void words_and_curves_are_those_of_the_runs(void **state)
 }
 
 /* Every allocation is refused in turn. */
+/* A recipe is a file of the user's: sections in sections may have long names. */
+static void keys_of_any_length(void **state)
+{
+    (void)state;
+    char *page, name[300], text[2000], key[1000];
+    size_t size;
+    const char *storage = ls_test_path("long");
+    memset(name, 'k', sizeof name - 1);
+    name[sizeof name - 1] = 0;
+    for (int run = 0; run < 2; run++) {
+        char dir[600];
+        write_run(storage, run ? "b" : "a", 1, "0.1");
+        snprintf(dir, sizeof dir, "%s/%s", storage, run ? "b" : "a");
+        snprintf(text, sizeof text, "model:\n  %s:\n    %s:\n      x: %d\n  y: %d\n", name, name, run, run);
+        write_file(dir, "recipe.yaml", text);
+    }
+    ASSERT_OK(ls_runs_page_write(ls_test_path("long.html"), storage));
+    ASSERT_OK(ls_file_read(&page, &size, ls_test_path("long.html")));
+    page_check(page);
+    snprintf(key, sizeof key, "<td>model.%s.%s.x</td>", name, name);
+    ASSERT_CONTAINS(page, key);
+    ASSERT_CONTAINS(page, "<td>model.y</td>");
+    free(page);
+}
+
 static void a_page_is_written_without_memory(void **state)
 {
     (void)state;
@@ -112,6 +137,7 @@ static void a_page_is_written_without_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(words_and_curves_are_those_of_the_runs),
+                                        cmocka_unit_test(keys_of_any_length),
                                         cmocka_unit_test(a_page_is_written_without_memory) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -167,6 +167,32 @@ static void wrong_rows(void **state)
     row_refused((ls_module_key){ "b", (ls_module_kind)77, 0, "x", 0, 0, NULL, "kind" },
                 "b: its kind is not one of ls_module_kind");
     row_refused((ls_module_key){ "b", LS_MODULE_FLOAT, at, "1", 0, 9, NULL, "" }, "b: its help must be set");
+    static const char *const NO_PATHS[] = { "", ".", "b.", ".b", "b..c" };
+    for (int i = 0; i < 5; i++)
+        row_refused((ls_module_key){ NO_PATHS[i], LS_MODULE_FLOAT, at, "1", 0, 9, NULL, "no path" },
+                    "a key is a name, or names with dots between them");
+}
+
+static void a_choice_has_any_number_of_words(void **state)
+{
+    (void)state;
+    enum { N = 100 };
+    static char text[N][8];
+    static const char *words[N + 1];
+    const ls_module_key keys[] = {
+        { "act", LS_MODULE_CHOICE, offsetof(settings, act), "w0", 0, 0, words, "activation" },
+        LS_MODULE_KEYS_END,
+    };
+    settings s;
+    char *all;
+    for (int i = 0; i < N; i++) {
+        snprintf(text[i], sizeof text[i], "w%d", i);
+        words[i] = text[i];
+    }
+    ASSERT_OK(read_config(&s, &all, keys, "{act: w99}"));
+    assert_int_equal((int)s.act, 99);
+    free(all);
+    ASSERT_FAILS(read_config(&s, &all, keys, "{act: w100}"), LS_E_USAGE, "there is no 'w100'; did you mean");
 }
 
 static const char RECIPE[] =
@@ -249,7 +275,9 @@ static void refused_memory(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(rows_fill_settings), cmocka_unit_test(mistakes),
-                                        cmocka_unit_test(wrong_rows), cmocka_unit_test(maps_in_recipes),
+                                        cmocka_unit_test(wrong_rows),
+                                        cmocka_unit_test(a_choice_has_any_number_of_words),
+                                        cmocka_unit_test(maps_in_recipes),
                                         cmocka_unit_test(refused_memory) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -70,7 +70,7 @@ function smoothed(points, w) {
 function drawCurves() {
   const { name, unit } = metrics[metric.selectedIndex] || { name: '', unit: '' }, w = +smooth.value;
   const series = ticked().map(i => {
-    const points = (runs[i].curves[name] || []).filter(p => p[1] === null || !log.checked || p[1] > 0);
+    const points = (Object.hasOwn(runs[i].curves, name) ? runs[i].curves[name] : []).filter(p => p[1] === null || !log.checked || p[1] > 0);
     return { name: runs[i].name, number: i, color: color(i), dots: points.length < 60, points, smooth: w > 0 ? smoothed(points, w) : null };
   }).filter(s => s.points.some(p => p[1] !== null));
   chart.set(series.length ? { title: name + ' of the ticked runs', x: 'step', unit, height: 400, log: log.checked, series } : null,
