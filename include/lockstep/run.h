@@ -120,7 +120,8 @@ LS_API const ls_run_checkpoint *ls_latest_checkpoint(const ls_run *r);
 /* Reads a checkpoint, of this run or another, whatever number of ranks wrote it: everything into the trainer,
  * or each rank its own ranges (which may overlap) of tensors, whose names must be all of the checkpoint's
  * (LS_E_SHAPE tells what does not fit). `text` and `config` are not looked at; NULL: this rank reads nothing.
- * Collective. */
+ * With `async` it first waits for the checkpoint that is being written, which may remove the one that was the
+ * latest (LS_E_USAGE): to load the latest, call ls_run_wait, then ls_latest_checkpoint. Collective. */
 LS_API ls_status ls_run_load(ls_run *r, const char *path, const ls_run_contents *c);
 
 /* With `async`: waits for the checkpoint that is being written. It is then the latest, unless it has a name

@@ -5,6 +5,7 @@
 #include "comm/agree.h"
 #include "base/argument.h"
 #include "base/check.h"
+#include "base/file.h"
 #include "base/sys.h"
 #include "run_own.h"
 
@@ -85,15 +86,30 @@ static ls_status load(ls_run *r, const char *path, const ls_run_contents *c)
     return s;
 }
 
+/* The save that the call waited for may have removed the checkpoint, which was the latest until then. */
+static ls_status check_kept(const ls_run *r, const char *name, bool was_latest)
+{
+    if (!was_latest || !strcmp(name, r->latest.path) || ls_dir_exists(name))
+        return LS_OK;
+    return ls_fail(
+        LS_E_USAGE,
+        "%s was removed when the checkpoint of step %lld was complete (keep %lld): call ls_run_wait, "
+        "then ls_latest_checkpoint",
+        name, (long long)r->latest.step, (long long)r->opts.keep);
+}
+
 ls_status ls_run_load(ls_run *r, const char *path, const ls_run_contents *c)
 {
     LS_ARG(r);
     LS_ARG(path);
+    const bool was_latest = r->latest.path && !strcmp(path, r->latest.path);
     char *name = ls_sys_strdup(path); /* it may be that of the latest checkpoint, which may change now */
     ls_status s = name ? ls_run_check_contents(c) : ls_sys_have(name);
     s = ls_run_compare(r, "loading a checkpoint", s, 0);
     if (s == LS_OK)
         s = ls_run_settle(r);
+    if (s == LS_OK)
+        s = ls_ranks_agree(r->group, check_kept(r, name, was_latest));
     if (s == LS_OK)
         s = load(r, name, c);
     free(name);

@@ -274,10 +274,10 @@ static void refused_memory(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(rows_fill_settings), cmocka_unit_test(mistakes),
-                                        cmocka_unit_test(wrong_rows),
-                                        cmocka_unit_test(a_choice_has_any_number_of_words),
-                                        cmocka_unit_test(maps_in_recipes),
-                                        cmocka_unit_test(refused_memory) };
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(rows_fill_settings), cmocka_unit_test(mistakes),
+        cmocka_unit_test(wrong_rows),         cmocka_unit_test(a_choice_has_any_number_of_words),
+        cmocka_unit_test(maps_in_recipes),    cmocka_unit_test(refused_memory)
+    };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -373,6 +373,31 @@ static void a_failure_while_all_wait(void **state)
     close(fd);
 }
 
+/* The save that a load waits for removes the checkpoint that is to be loaded. */
+static ls_status rolls_back(ls_group *g, void *context)
+{
+    (void)context;
+    ls_run *run;
+    block b;
+    const ls_run_contents c = dealt_block(&b, g, 1, NULL);
+    LS_TRY(ls_run_open(&run, storage, "rolls", g, .async = true, .keep = 1));
+    LS_TRY(ls_report(run, NULL, 0, &c));
+    LS_TRY(ls_run_wait(run));
+    LS_TRY(ls_run_load(run, ls_latest_checkpoint(run)->path, &c));
+    LS_TRY(ls_report(run, NULL, 0, &c));
+    return ls_run_finish(&run, ls_run_load(run, ls_latest_checkpoint(run)->path, &c), NULL);
+}
+
+static void a_checkpoint_that_went_is_named(void **state)
+{
+    (void)state;
+    for (int ranks = 1; ranks <= 2; ranks++) {
+        assert_true(run_ranks(ranks, rolls_back, NULL) != LS_OK);
+        ASSERT_CONTAINS(ls_error_message(), "was removed when the checkpoint of step ");
+        ASSERT_CONTAINS(ls_error_message(), "call ls_run_wait, then ls_latest_checkpoint");
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -382,6 +407,7 @@ int main(void)
         cmocka_unit_test(it_becomes_the_latest_when_it_is_complete),
         cmocka_unit_test(a_failed_thread_ends_the_run),
         cmocka_unit_test(a_gap_is_found),
+        cmocka_unit_test(a_checkpoint_that_went_is_named),
     };
     return cmocka_run_group_tests(tests, open_storage, NULL);
 }
