@@ -102,7 +102,7 @@ const char *ls_site_before(char out[LS_SITE_SIZE], const char *file, int line)
 {
     *out = 0;
     if (site_shown(file))
-        snprintf(out, LS_SITE_SIZE, "%s:%d: ", file, line);
+        snprintf(out, LS_SITE_SIZE, "%.*s:%d: ", LS_SITE_SIZE - 32, file, line);
     return out;
 }
 
@@ -110,7 +110,7 @@ const char *ls_site_after(char out[LS_SITE_SIZE], const char *file, int line)
 {
     *out = 0;
     if (site_shown(file))
-        snprintf(out, LS_SITE_SIZE, " (%s:%d)", file, line);
+        snprintf(out, LS_SITE_SIZE, " (%.*s:%d)", LS_SITE_SIZE - 32, file, line);
     return out;
 }
 

@@ -60,6 +60,11 @@ static void our_own_sources_are_not_named(void **state)
         assert_string_equal(ls_site_before(site, CASES[i].file, 7), CASES[i].before);
         assert_string_equal(ls_site_after(site, CASES[i].file, 7), CASES[i].after);
     }
+    char path[1200], site[LS_SITE_SIZE];
+    memset(path, 'd', sizeof path - 1); /* the line is there behind a long path, too */
+    path[sizeof path - 1] = 0;
+    assert_true(strstr(ls_site_before(site, path, 77), "d:77: "));
+    assert_true(strstr(ls_site_after(site, path, 77), "d:77)"));
 }
 
 /* A request to stop ends building, and copying, also of a graph of a million nodes. */
