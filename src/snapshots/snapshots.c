@@ -462,7 +462,10 @@ ls_status ls_snapshots_save(ls_snapshots *s, ls_rundir *d, const ls_snapshot *w)
         status = ls_sys_have(dir);
     }
     status = ls_checkpoint_together(g, status);
-    if (status != LS_OK) {
+    if (status != LS_OK) { /* of this rank, or of another one */
+        if (p)
+            ls_metric_list_release(&p->metrics);
+        free(dir);
         free(p);
         return status;
     }
