@@ -27,7 +27,7 @@ typedef struct ls_chart {
     ls_chart_series series[3];
     double low, high;      /* the least range of y; low > high: that of the data */
     bool percent;          /* y is a fraction, shown as % */
-    int width, height;     /* in pixels; a page is 880 wide, and the drawing as wide as its place */
+    int height;            /* in pixels; the drawing is as wide as its place */
     const ls_marks *marks; /* may be NULL */
 } ls_chart;
 /* Adds nothing if no number is finite. */

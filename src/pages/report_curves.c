@@ -26,14 +26,9 @@ static ls_chart_series line(const ls_curve *c, const char *name, const char *col
 
 static ls_chart chart_of(ls_run_page *p, const char *title, int n)
 {
-    return (ls_chart){ .title = title,
-                       .x_name = "step",
-                       .n = n,
-                       .low = 1,
-                       .high = 0,
-                       .width = 880,
-                       .height = 240,
-                       .marks = &p->marks };
+    return (ls_chart){
+        .title = title, .x_name = "step", .n = n, .low = 1, .high = 0, .height = 240, .marks = &p->marks
+    };
 }
 
 static void loss(ls_run_page *p)
@@ -90,7 +85,6 @@ static void rates(ls_run_page *p)
         ls_chart_lines(&p->out, &(ls_chart){ .title = RATES[i].title,
                                              .x_name = "step",
                                              .n = 1,
-                                             .width = 430,
                                              .height = 220,
                                              .series = { line(curve, RATES[i].name, RATES[i].color) } });
         ls_str_add(&p->out, "</div>");
