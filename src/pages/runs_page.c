@@ -237,9 +237,9 @@ static void add_best(ls_str *out, const ls_run_info *i)
     char number[32], count[32], text[160] = "";
     const double x = *i->best_metric ? i->metrics.best_value : NAN;
     if (!isnan(x))
-        snprintf(text, sizeof text, "%.40s %s at %s", i->best_metric,
-                 ls_metric_text(number, i->best_metric, "%.5g", x),
-                 ls_html_count(count, i->metrics.best_step));
+        ls_snprintf(text, sizeof text, "%.40s %s at %s", i->best_metric,
+                    ls_metric_text(number, i->best_metric, "%.5g", x),
+                    ls_html_count(count, i->metrics.best_step));
     add_cell(out, x, text, false);
 }
 

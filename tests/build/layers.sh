@@ -67,7 +67,7 @@ rm "$root/src/base/low.c"
 refused cli/bad.c '#include "data/internal.h"' 'is private to src/data'
 refused cli/bad.c '#include "data/set_own.h"' 'is private to src/data'
 refused graph/bad.c '#include <curl/curl.h>' 'only src/net may'
-refused data/bad.c "#include <omp.h>" "only src/base or src/device may"
+refused graph/bad.c "#include <zlib.h>" "only src/data or src/ckpt may"
 refused data/bad.c 'if (x) printf("hello");' 'prints or exits'
 refused data/bad.c 'return ls_fail(LS_E_USAGE, "data.path %s: no such folder", path);' 'names a key of recipes'
 refused data/bad.c 'fprintf(stderr, "x");' 'prints or exits'
