@@ -4,15 +4,19 @@
 #include <stdlib.h>
 #include <string.h>
 
+bool ls_words_have(const char *words, const char *word)
+{
+    size_t n = strlen(word);
+    for (const char *p = words; n && (p = strstr(p, word)); p += n)
+        if ((p == words || p[-1] == ' ') && (p[n] == ' ' || !p[n]))
+            return true;
+    return false;
+}
+
 ls_status ls_variable_check(const char *name, const char *words)
 {
     const char *value = getenv(name);
-    const size_t n = value ? strlen(value) : 0;
-    for (const char *word = words; n && *word;) {
-        const size_t length = strcspn(word, " ");
-        if (length == n && !memcmp(word, value, n))
-            return LS_OK;
-        word += length + (word[length] != 0);
-    }
-    return n ? ls_fail(LS_E_USAGE, "%s=%s: it is one of these words: %s", name, value, words) : LS_OK;
+    return !value || !*value || ls_words_have(words, value)
+               ? LS_OK
+               : ls_fail(LS_E_USAGE, "%s=%s: it is one of these words: %s", name, value, words);
 }

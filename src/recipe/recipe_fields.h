@@ -1,6 +1,7 @@
 /* recipe_fields.h - the table of recipe keys, and functions that read and print their values. */
 #pragma once
 #include "base/str.h"
+#include "base/variable.h"
 #include "recipe_setting.h"
 
 typedef enum ls_key_kind {
@@ -40,13 +41,13 @@ extern const ls_maps LS_GROUP_MAPS, LS_RENAME_MAPS; /* recipe_map_list_keys.c */
 typedef struct ls_key {
     const char *key; /* "section.key", "section.group.key" or "key" */
     ls_key_kind kind;
-    size_t offset;            /* in ls_recipe */
-    const char *fallback;     /* default as YAML; NULL: every recipe must set the key */
-    double min, max;          /* range of INT, REAL, REALS, INTS, PAIR, BYTES, RANGE */
-    bool above, below;        /* the range excludes min; it excludes max */
-    const char *const *words; /* CHOICE, WORD: ended by NULL; or, if NULL, */
+    size_t offset;                /* in ls_recipe */
+    const char *fallback;         /* default as YAML; NULL: every recipe must set the key */
+    double min, max;              /* range of INT, REAL, REALS, INTS, PAIR, BYTES, RANGE */
+    bool above, below;            /* the range excludes min; it excludes max */
+    const char *const *words;     /* CHOICE, WORD: ended by NULL; or, if NULL, */
     const char *(*word)(int row); /* the names of the rows of a table, NULL after the last */
-    const ls_maps *maps;      /* MAPS */
+    const ls_maps *maps;          /* MAPS */
     /* CHOICE: "NAME word" accepts NAME, in upper or lower case, as that word; ended by NULL */
     const char *const *other;
     /* "model.type": the key belongs to the models whose rows list it (recipe_types.c); NULL: to every recipe
@@ -78,7 +79,6 @@ extern const ls_section LS_SECTIONS[];
 extern const int LS_SECTION_COUNT;
 
 /* recipe_scalar.c */
-bool ls_words_have(const char *words, const char *word); /* "a b c" has "b" */
 bool ls_key_parse_real(const char *text, double *out);  /* a decimal number */
 void ls_yaml_print_text(ls_str *out, const char *text); /* a scalar, quoted if it must be */
 

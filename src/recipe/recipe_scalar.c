@@ -39,12 +39,3 @@ void ls_yaml_print_text(ls_str *out, const char *text)
     }
     ls_str_add(out, "\"");
 }
-
-bool ls_words_have(const char *words, const char *word)
-{
-    size_t n = strlen(word);
-    for (const char *p = words; n && (p = strstr(p, word)); p += n)
-        if ((p == words || p[-1] == ' ') && (p[n] == ' ' || !p[n]))
-            return true;
-    return false;
-}
