@@ -125,8 +125,9 @@ static void endings(void **state)
 static void near_names(void **state)
 {
     (void)state;
-    static const char *const NAMES[] = { "global_batch", "micro_batch", "epochs", "steps", "lr",
-                                         "clip_norm",    "sgd",         "adam",   "adamw" };
+    static const char *const NAMES[] = { "global_batch", "micro_batch", "epochs",     "steps",
+                                         "lr",           "clip_norm",   "sgd",        "adam",
+                                         "adamw",        "checkpoint",  "tensorboard" };
     static const struct {
         const char *name, *nearest;
     } CASES[] = {
@@ -142,14 +143,17 @@ static void near_names(void **state)
         { "sdg", "sgd" },
         { "adma", "adam" },
         { "admaw", "adamw" },
+        { "tensrobaord", "tensorboard" },
         { "momentum", NULL },
         { "clpnrom", NULL },
+        { "checkpoint_id", NULL }, /* another number of parts */
+        { "spf", NULL },
         { "", NULL },
         { "zz", NULL },
         { "a_name_that_is_far_longer_than_any_key_of_the_recipe_could_ever_be_in_practice", NULL },
     };
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
-        const char *got = ls_nearest_name(CASES[i].name, NAMES, 9);
+        const char *got = ls_nearest_name(CASES[i].name, NAMES, sizeof NAMES / sizeof *NAMES);
         if ((got == NULL) != (CASES[i].nearest == NULL) || (got && strcmp(got, CASES[i].nearest) != 0))
             fail_msg("nearest to \"%s\" is %s, not %s", CASES[i].name,
                      CASES[i].nearest ? CASES[i].nearest : "none", got ? got : "none");
