@@ -26,6 +26,7 @@
 #include "base/memory.h"
 #include "launch/rank.h"
 #include "loop/report_page.h"
+#include "init_weights.h"
 #include "train_describe.h"
 #include "train_generate.h"
 #include "step/memory.h"
@@ -111,13 +112,10 @@ static void count_steps(training *t)
 
 static ls_status initial_weights(training *t)
 {
-    const uint64_t seed = (uint64_t)t->loop.recipe->run.seed;
     const ls_recipe *r = t->loop.recipe;
-    ls_status s = t->init ? ls_trainer_init_from(t->loop.trainer, seed, t->init, r->model.init_strict,
-                                                 r->model.reset)
-                          : ls_trainer_init(t->loop.trainer, seed);
-    if (s != LS_OK)
-        return t->init ? ls_fail_in(s, "model.init") : s;
+    ls_status s = t->init ? ls_init_weights(t->loop.trainer, r, t->init)
+                          : ls_trainer_init(t->loop.trainer, (uint64_t)r->run.seed);
+    LS_TRY(s);
     s = ls_trainer_fit_missing(t->loop.trainer, t->loop.train, r->model.refit ? NULL : t->init);
     ls_weights_close(&t->init);
     return s;
