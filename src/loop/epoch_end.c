@@ -151,6 +151,17 @@ static ls_status stop(ls_loop *l, int64_t epoch, const ls_epoch_sum *sum, bool w
     return ls_loop_answer(l, &at, epoch, asked);
 }
 
+/* Of all ranks the most. Collective. */
+static ls_status find_memory(ls_epoch_row *row, const ls_loop *l)
+{
+    int64_t most[] = { row->memory, (int64_t)l->planned };
+    if (l->group)
+        LS_TRY(ls_group_all_reduce(l->group, most, 2, LS_I64, LS_REDUCE_MAX));
+    row->memory_most = most[0];
+    row->memory_planned = most[1];
+    return LS_OK;
+}
+
 static ls_status end_epoch(ls_loop *l, int64_t epoch, const ls_epoch_sum *sum, bool whole, bool last,
                            ls_eval_result *e)
 {
@@ -166,6 +177,7 @@ static ls_status end_epoch(ls_loop *l, int64_t epoch, const ls_epoch_sum *sum, b
                          .memory = ls_anonymous_rss() };
     LS_TRY(check_targets(epoch, sum, whole));
     LS_TRY(ls_epoch_replaced(&row.replaced, l, sum));
+    LS_TRY(find_memory(&row, l));
     if (row.replaced)
         ls_log_warn("epoch %lld: %lld broken pictures were replaced by others", (long long)epoch,
                     (long long)row.replaced);

@@ -35,6 +35,8 @@ typedef struct ls_epoch_row {
     double data_seconds; /* of `seconds`: rank 0 waited for its loader; 0: not known */
     int64_t replaced;    /* training samples that stood in for broken ones, over all ranks */
     int64_t memory;      /* bytes of anonymous memory on rank 0, without shared windows; 0: not known */
+    /* of all ranks the largest: the same, and bytes that the plan gives a rank; 0: not known */
+    int64_t memory_most, memory_planned;
 } ls_epoch_row;
 
 typedef struct ls_checkpoint_row {

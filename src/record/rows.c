@@ -95,6 +95,8 @@ static const ls_row_column EPOCH[] = {
     { "replaced", LS_CELL_INT, AT(replaced), positive },
     { "skipped", LS_CELL_INT, AT(skipped), positive },
     { "memory", LS_CELL_INT, AT(memory), positive },
+    { "memory_most", LS_CELL_INT, AT(memory_most), positive },
+    { "memory_planned", LS_CELL_INT, AT(memory_planned), positive },
     { "attempt", LS_CELL_ATTEMPT, .csv = 9, .show = 8, .leave = 2, .title = "attempt" },
 };
 const ls_row_kind LS_EPOCH_ROW = KIND("epoch", EPOCH);

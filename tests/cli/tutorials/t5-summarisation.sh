@@ -54,7 +54,7 @@ lockstep plan t5-base-wikihow --set model.init=random
 said '222,903,552 parameters'
 has out "222903552 parameters"; has out "4 x 4 samples of 512 and 150 tokens"
 lockstep train t5-base-wikihow --set 'checkpoint.export_best=T5-model-{date}-{epoch}-{value}.pt'
-has err "^init +google-t5/t5-base"; has err "epoch 1 .*eval loss"; has runs/t5-base-wikihow/metrics.jsonl '"step":1,"epoch":0,.*"lr":0.002,'
+has err "^init +google-t5/t5-base"; has err "epoch 1 .*eval loss"; has runs/t5-base-wikihow/metrics.jsonl '"memory":[0-9]+,"memory_most":[0-9]+,"memory_planned":[0-9]+'; has runs/t5-base-wikihow/metrics.jsonl '"step":1,"epoch":0,.*"lr":0.002,'
 lockstep export runs/t5-base-wikihow/checkpoints/best --to t5-base-wikihow.pt
 has out "t5-base-wikihow.pt: 50 tensors"
 # the last improvement is the best checkpoint; its name has the value that result.json has
