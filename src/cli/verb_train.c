@@ -1,4 +1,4 @@
-/* verb_train.c - options of `train`. */
+/* verb_train.c - options of `train` and `sweep`. */
 #include <stdlib.h>
 #include <string.h>
 #include "cli.h"
@@ -95,4 +95,11 @@ ls_status ls_verb_train(const ls_args *a, const ls_ui *ui)
     LS_TRY(parse_profile(ls_args_value(a, "--profile"), &o));
     LS_TRY(parse_place(ls_args_value(a, "--resume-at"), &o.resume));
     return ls_train_command(&o, ui);
+}
+
+ls_status ls_verb_sweep(const ls_args *a, const ls_ui *ui)
+{
+    ls_sweep_opts o = { .recipe = ls_args_recipe(a), .task = -1, .argv = a->argv };
+    LS_TRY(ls_args_take(a, a->verb->options, &o));
+    return ls_sweep_command(&o, ui);
 }

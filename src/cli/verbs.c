@@ -105,6 +105,35 @@ const ls_verb LS_VERBS[] = {
           RECIPE_PLACES(ls_train_opts),
           END },
       ls_verb_train },
+    { "sweep", "RECIPE", 1, 1, true, "train a model under several settings, and compare them",
+      "Trains RECIPE once for each combination of the values that --set lists, or for --random N draws.\n"
+      "A value with commas stands in brackets or quotes. LOW..HIGH is a range for --random, logarithmic\n"
+      "unless :linear follows. Every run is a run directory in STORAGE/NAME-sweep, with the results that\n"
+      "`lockstep train` has with these settings. sweep.html there shows the runs, the best first, and their\n"
+      "values as parallel coordinates. The same command continues a sweep: finished runs are not trained\n"
+      "again, others continue from their newest checkpoint. A run that fails does not stop the others.\n"
+      "The runs are compared by checkpoint.best.metric.",
+      "lockstep sweep my.yaml --set optimizer.lr=1e-3,3e-4,1e-4 --parallel 2\n"
+      "lockstep sweep my.yaml --set 'optimizer.betas=[0.9,0.95],[0.9,0.999]' --set run.seed=0,1,2\n"
+      "lockstep sweep my.yaml --random 20 --set optimizer.lr=1e-5..1e-2 --set model.dropout=0..0.5:linear\n"
+      "lockstep sweep my.yaml --set optimizer.lr=1e-3,3e-4 --slurm > job.sh && sbatch --time=1:00:00 job.sh",
+      (const ls_option_row[]){
+          { "--random", LS_OPTION_INT, "N", AT(ls_sweep_opts, random), NULL, 1, 10000,
+            .otherwise = "every combination", .help = "draw N combinations" },
+          { "--seed", LS_OPTION_INT, "N", AT(ls_sweep_opts, seed), "0", 0, INFINITY, NEEDS("--random"),
+            .why = "a grid draws nothing; run.seed is the seed of a run", .help = "seed of the draws" },
+          { "--parallel", LS_OPTION_INT, "N", AT(ls_sweep_opts, parallel), "1", 1, 1024,
+            .help = "train N runs beside each other, as far as cores and planned memory allow" },
+          { "--metric", LS_OPTION_TEXT, "NAME", .key = "checkpoint.best.metric",
+            .help = "compare the runs by this metric, as eval_accuracy" },
+          { "--slurm", LS_OPTION_FLAG, NULL, AT(ls_sweep_opts, slurm), EXCLUDES("--json", "--task"),
+            .why = "it prints the script of a job, in which each task trains one run",
+            .help = "train nothing, print the script of an array job" },
+          { "--task", LS_OPTION_INT, "N", AT(ls_sweep_opts, task), NULL, 0, 9999,
+            .otherwise = "all runs", .help = "train only run N, counted from 0, as a task of an array job" },
+          JSON(ls_sweep_opts),
+          END },
+      ls_verb_sweep },
     { "launch", "[--] PROGRAM [WORD...]", 1, 1, false,
       "start your own program on several ranks, watch and restart it",
       "Starts PROGRAM once for each rank and gives each rank its share of the cores, as torchrun does. The\n"

@@ -35,6 +35,18 @@ typedef struct ls_launch_command_opts {
     char *const *program; /* its name and its arguments, ended by NULL */
 } ls_launch_command_opts;
 
+/* sweep: one recipe under several settings; `recipe.sets` has the lists of values. */
+typedef struct ls_sweep_opts {
+    ls_recipe_arg recipe;
+    int64_t random;   /* --random: so many draws; 0: every combination */
+    int64_t seed;     /* of the draws */
+    int64_t parallel; /* runs beside each other */
+    int64_t task;     /* --task: only this run, counted from 0; -1: all */
+    bool slurm;       /* print the script of an array job, train nothing */
+    bool json;
+    char *const *argv; /* of this process, for the script */
+} ls_sweep_opts;
+
 typedef struct ls_eval_opts {
     ls_recipe_arg model; /* a run, a checkpoint or a recipe */
     bool json;
@@ -133,6 +145,7 @@ typedef struct ls_get_opts {
 } ls_get_opts;
 
 ls_status ls_train_command(const ls_train_opts *o, const ls_ui *ui);
+ls_status ls_sweep_command(const ls_sweep_opts *o, const ls_ui *ui);
 ls_status ls_launch_command(const ls_launch_command_opts *o, const ls_ui *ui);
 ls_status ls_eval_command(const ls_eval_opts *o, const ls_ui *ui);
 ls_status ls_predict_command(const ls_predict_opts *o, const ls_ui *ui);
