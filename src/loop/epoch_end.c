@@ -213,7 +213,9 @@ static ls_status end_epoch(ls_loop *l, int64_t epoch, const ls_epoch_sum *sum, b
                (r->checkpoint.every_epochs > 0 && (epoch + 1) % r->checkpoint.every_epochs == 0);
     if (!due)
         LS_TRY(ls_snapshot_among_best(&l->snapshots, l->run, l->group, r, &row, &due));
-    return due ? ls_loop_save(l, sum, epoch, &row, best) : LS_OK;
+    if (due)
+        LS_TRY(ls_loop_save(l, sum, epoch, &row, best));
+    return best ? ls_loop_export_best(l, epoch, value) : LS_OK;
 }
 
 ls_status ls_epoch_end(ls_loop *l, int64_t epoch, const ls_epoch_sum *sum, bool whole, bool last)

@@ -90,7 +90,7 @@ static ls_status open_data(training *t, const ls_ui *ui)
     if (ls_recipe_samples(l->recipe) == LS_SAMPLES_IMAGES)
         LS_TRY(ls_images_count_classes(&t->classes, l->train));
     ls_order order = ls_setup_order(l->recipe, l->train);
-    LS_TRY(ls_recipe_blame(l->recipe, ls_order_check(&order)));
+    LS_TRY(ls_setup_check_order(l->recipe, &order));
     l->from.steps_per_epoch = l->steps_per_epoch = ls_order_steps(&order);
     snprintf(t->data_note, sizeof t->data_note, "%s: %lld + %lld samples, %s", l->train->name,
              (long long)l->train->n, (long long)(l->eval ? l->eval->n : 0), l->train->source);
