@@ -147,13 +147,14 @@ const ls_verb LS_VERBS[] = {
                                JSON(ls_eval_opts),
                                END },
       ls_verb_eval },
-    { "predict", "RUN|CHECKPOINT [IMAGE...]", 1, LS_MAX_ARGS, true,
-      "predict samples or images, generate text",
-      "Prints a table of predictions, for IMAGE files (JPEG, PNG, PGM, PPM) or for samples of the\n"
-      "evaluation split. --out FILE.svg or FILE.png draws the images with their predictions, --show\n"
-      "prints them on the terminal. --out FILE.npy, FILE.csv or FILE.jsonl writes the outputs of the\n"
-      "model for every sample of the split, in order, or of a recipe with data.type images for the\n"
-      "IMAGE files; a T5 model writes its texts to FILE.jsonl.\n"
+    { "predict", "RUN|CHECKPOINT [FILE...]", 1, LS_MAX_ARGS, true,
+      "predict samples, images or rows of a table, generate text",
+      "Prints a table of predictions, for images (JPEG, PNG, PGM, PPM) or for samples of the evaluation\n"
+      "split. --out FILE.svg or FILE.png draws the images with their predictions, --show prints them on\n"
+      "the terminal. --out FILE.npy, FILE.csv or FILE.jsonl writes the outputs of the model for every\n"
+      "sample of the split, in order, or of a recipe with data.type images for the images; a T5 model\n"
+      "writes its texts to FILE.jsonl. Of a recipe with data.type arrays, FILE has new rows: it needs the\n"
+      "columns that the model reads, not the targets. FIELD=FILE names the file of one field.\n"
       "With --prompt, a language model continues the text, and a T5 model generates the target of the\n"
       "text. Decoding is greedy by default; --beams searches, --temperature samples, reproducibly for a\n"
       "given --seed. The first argument may then also be a Hugging Face folder of a llama, qwen2 or t5\n"
@@ -161,6 +162,7 @@ const ls_verb LS_VERBS[] = {
       "lockstep predict runs/vit-fashion-mnist --count 24 --out predictions.svg\n"
       "lockstep predict runs/vit-fashion-mnist shoe.png --resize\n"
       "lockstep predict runs/vit-fashion-mnist --out logits.npy --output logits\n"
+      "lockstep predict runs/rooms new.csv --out predictions.csv\n"
       "lockstep predict runs/llama-shakespeare --prompt \"My lord,\" --tokens 200 --temperature 0.8 --top-k "
       "40\n"
       "lockstep predict runs/t5-summarise --prompt \"A long story\" --beams 4\n"
@@ -179,7 +181,7 @@ const ls_verb LS_VERBS[] = {
           { "--out", LS_OPTION_FILE, "FILE", AT(ls_predict_opts, out), EXCLUDES("--prompt"),
             .help = "draw the images: .svg, .png; write all predictions: .npy, .csv, .jsonl; texts: .jsonl" },
           { "--output", LS_OPTION_TEXT, "NAME,..", AT(ls_predict_opts, output), NEEDS(WHOLE_SPLIT),
-            .otherwise = "all; of a classifier its probability", .help = "outputs to write" },
+            .otherwise = "all; of classifiers probabilities", .help = "outputs to write" },
           { FLAG("--show", ls_predict_opts, show), EXCLUDES("--json", "--prompt", WHOLE_SPLIT),
             .help = "print the images on the terminal, each with its label and prediction" },
           { "--prompt", LS_OPTION_TEXT, "TEXT", AT(ls_predict_opts, prompt),
