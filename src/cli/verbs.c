@@ -14,6 +14,8 @@
 #define END { 0 }
 /* Options that several verbs have; `T` is the struct of the verb's options. */
 #define FLAG(name, T, member) name, LS_OPTION_FLAG, NULL, AT(T, member)
+#define BEST_HELP \
+    .help = "of a run the best checkpoint; default: the latest one, after early stopping the best"
 #define PAGE(T) "--html", LS_OPTION_FILE, "FILE", AT(T, html)
 #define JSON(T) { FLAG("--json", T, json), .help = "the result as JSON" }
 #define HOSTS(T, member) \
@@ -140,7 +142,8 @@ const ls_verb LS_VERBS[] = {
       "lockstep eval runs/vit-fashion-mnist/checkpoints/best  # this checkpoint\n"
       "lockstep eval runs/vit-fashion-mnist --hosts a:4,b:4   # sharded over two hosts\n"
       "lockstep eval runs/t5-summarise --generate --beams 4 --length-penalty 2",
-      (const ls_option_row[]){ { FLAG("--generate", ls_eval_opts, generate),
+      (const ls_option_row[]){ { FLAG("--best", ls_eval_opts, model.best), BEST_HELP },
+                               { FLAG("--generate", ls_eval_opts, generate),
                                  .help = "generate texts and compare them with the targets (ROUGE)" },
                                TEXTS(ls_eval_opts, NEEDS("--generate")),
                                RECIPE_PLACES(ls_eval_opts),
@@ -169,6 +172,7 @@ const ls_verb LS_VERBS[] = {
       "lockstep predict Qwen/Qwen2.5-0.5B --prompt \"Once upon a time\" --workers 2\n"
       "lockstep predict runs/t5-summarise --out summaries.jsonl",
       (const ls_option_row[]){
+          { FLAG("--best", ls_predict_opts, model.best), BEST_HELP },
           { "--split", LS_OPTION_CHOICE, NULL, AT(ls_predict_opts, train_split), "eval",
             WORDS("eval", "train"), EXCLUDES("--prompt"), .help = "which samples" },
           { "--first", LS_OPTION_INT, "N", AT(ls_predict_opts, first), "0", 0, INFINITY, EXCLUDES("--prompt"),
@@ -270,8 +274,9 @@ const ls_verb LS_VERBS[] = {
     { "export", "RUN|CHECKPOINT", 1, 1, false, "write the weights as .safetensors, .pt or a DCP directory",
       "Writes all weights, with PyTorch's names, to one file: FILE.safetensors, or a state dict FILE.pt\n"
       "for torch.load(FILE, weights_only=True). If the name ends in /, it writes a directory for\n"
-      "torch.distributed.checkpoint.load. Of a run it takes the latest checkpoint, whose checksums it\n"
-      "verifies first. It also converts a weight file. It replaces an existing file or directory only\n"
+      "torch.distributed.checkpoint.load. Of a run it takes the latest checkpoint (--best: the best), whose\n"
+      "checksums it verifies first. It also converts a weight file. It replaces an existing file or "
+      "directory only\n"
       "with --force.",
       "lockstep export runs/vit-fashion-mnist --to vit.pt\n"
       "lockstep export runs/vit-fashion-mnist/checkpoints/best --to vit.safetensors --dtype bf16\n"
@@ -280,6 +285,7 @@ const ls_verb LS_VERBS[] = {
       (const ls_option_row[]){
           { "--to", LS_OPTION_FILE, "FILE", AT(ls_export_opts, to),
             .help = "file to write, .safetensors or .pt; a directory if the name ends in /" },
+          { FLAG("--best", ls_export_opts, best), BEST_HELP },
           { "--dtype", LS_OPTION_DTYPE, "TYPE", AT(ls_export_opts, dtype), WORDS("f32", "bf16", "f16"),
             .otherwise = "unchanged", .help = "convert float weights to this type" },
           { FLAG("--optimizer", ls_export_opts, optimizer), NEEDS("--to */"), EXCLUDES("--prefix"),
