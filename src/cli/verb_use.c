@@ -67,12 +67,11 @@ ls_status ls_verb_predict(const ls_args *a, const ls_ui *ui)
                           .argv = a->argv };
     LS_TRY(ls_args_take(a, a->verb->options, &o));
     if (o.prompt && o.n_inputs)
-        return ls_fail(LS_E_USAGE, "%s: an image, and --prompt is for models that generate text",
-                       o.inputs[0]);
+        return ls_fail(LS_E_USAGE, "%s: a file, and --prompt is for models that generate text", o.inputs[0]);
     if (o.n_inputs && (ls_args_has(a, "--split") || ls_args_has(a, "--first") || ls_args_has(a, "--count")))
         return ls_fail(
             LS_E_USAGE,
-            "--split, --first and --count choose samples of the data set; with image files leave them out");
+            "--split, --first and --count choose samples of the data set; with files leave them out");
     if (o.out && !rows && !ends_in(o.out, PICTURES))
         return ls_fail(
             LS_E_USAGE,

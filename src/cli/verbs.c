@@ -14,6 +14,8 @@
 #define END { 0 }
 /* Options that several verbs have; `T` is the struct of the verb's options. */
 #define FLAG(name, T, member) name, LS_OPTION_FLAG, NULL, AT(T, member)
+#define BEST_HELP \
+    .help = "of a run the best checkpoint; default: the latest one, after early stopping the best"
 #define PAGE(T) "--html", LS_OPTION_FILE, "FILE", AT(T, html)
 #define JSON(T) { FLAG("--json", T, json), .help = "the result as JSON" }
 #define HOSTS(T, member) \
@@ -169,20 +171,22 @@ const ls_verb LS_VERBS[] = {
       "lockstep eval runs/vit-fashion-mnist/checkpoints/best  # this checkpoint\n"
       "lockstep eval runs/vit-fashion-mnist --hosts a:4,b:4   # sharded over two hosts\n"
       "lockstep eval runs/t5-summarise --generate --beams 4 --length-penalty 2",
-      (const ls_option_row[]){ { FLAG("--generate", ls_eval_opts, generate),
+      (const ls_option_row[]){ { FLAG("--best", ls_eval_opts, model.best), BEST_HELP },
+                               { FLAG("--generate", ls_eval_opts, generate),
                                  .help = "generate texts and compare them with the targets (ROUGE)" },
                                TEXTS(ls_eval_opts, NEEDS("--generate")),
                                RECIPE_PLACES(ls_eval_opts),
                                JSON(ls_eval_opts),
                                END },
       ls_verb_eval },
-    { "predict", "RUN|CHECKPOINT [IMAGE...]", 1, LS_MAX_ARGS, true,
-      "predict samples or images, generate text",
-      "Prints a table of predictions, for IMAGE files (JPEG, PNG, PGM, PPM) or for samples of the\n"
-      "evaluation split. --out FILE.svg or FILE.png draws the images with their predictions, --show\n"
-      "prints them on the terminal. --out FILE.npy, FILE.csv or FILE.jsonl writes the outputs of the\n"
-      "model for every sample of the split, in order, or of a recipe with data.type images for the\n"
-      "IMAGE files; a T5 model writes its texts to FILE.jsonl.\n"
+    { "predict", "RUN|CHECKPOINT [FILE...]", 1, LS_MAX_ARGS, true,
+      "predict samples, images or rows of a table, generate text",
+      "Prints a table of predictions, for images (JPEG, PNG, PGM, PPM) or for samples of the evaluation\n"
+      "split. --out FILE.svg or FILE.png draws the images with their predictions, --show prints them on\n"
+      "the terminal. --out FILE.npy, FILE.csv or FILE.jsonl writes the outputs of the model for every\n"
+      "sample of the split, in order, or of a recipe with data.type images for the images; a T5 model\n"
+      "writes its texts to FILE.jsonl. Of a recipe with data.type arrays, FILE has new rows: it needs the\n"
+      "columns that the model reads, not the targets. FIELD=FILE names the file of one field.\n"
       "With --prompt, a language model continues the text, and a T5 model generates the target of the\n"
       "text. Decoding is greedy by default; --beams searches, --temperature samples, reproducibly for a\n"
       "given --seed. The first argument may then also be a Hugging Face folder of a llama, qwen2 or t5\n"
@@ -190,12 +194,14 @@ const ls_verb LS_VERBS[] = {
       "lockstep predict runs/vit-fashion-mnist --count 24 --out predictions.svg\n"
       "lockstep predict runs/vit-fashion-mnist shoe.png --resize\n"
       "lockstep predict runs/vit-fashion-mnist --out logits.npy --output logits\n"
+      "lockstep predict runs/rooms new.csv --out predictions.csv\n"
       "lockstep predict runs/llama-shakespeare --prompt \"My lord,\" --tokens 200 --temperature 0.8 --top-k "
       "40\n"
       "lockstep predict runs/t5-summarise --prompt \"A long story\" --beams 4\n"
       "lockstep predict Qwen/Qwen2.5-0.5B --prompt \"Once upon a time\" --workers 2\n"
       "lockstep predict runs/t5-summarise --out summaries.jsonl",
       (const ls_option_row[]){
+          { FLAG("--best", ls_predict_opts, model.best), BEST_HELP },
           { "--split", LS_OPTION_CHOICE, NULL, AT(ls_predict_opts, train_split), "eval",
             WORDS("eval", "train"), EXCLUDES("--prompt"), .help = "which samples" },
           { "--first", LS_OPTION_INT, "N", AT(ls_predict_opts, first), "0", 0, INFINITY, EXCLUDES("--prompt"),
@@ -208,7 +214,7 @@ const ls_verb LS_VERBS[] = {
           { "--out", LS_OPTION_FILE, "FILE", AT(ls_predict_opts, out), EXCLUDES("--prompt"),
             .help = "draw the images: .svg, .png; write all predictions: .npy, .csv, .jsonl; texts: .jsonl" },
           { "--output", LS_OPTION_TEXT, "NAME,..", AT(ls_predict_opts, output), NEEDS(WHOLE_SPLIT),
-            .otherwise = "all; of a classifier its probability", .help = "outputs to write" },
+            .otherwise = "all; of classifiers probabilities", .help = "outputs to write" },
           { FLAG("--show", ls_predict_opts, show), EXCLUDES("--json", "--prompt", WHOLE_SPLIT),
             .help = "print the images on the terminal, each with its label and prediction" },
           { "--prompt", LS_OPTION_TEXT, "TEXT", AT(ls_predict_opts, prompt),
@@ -297,8 +303,9 @@ const ls_verb LS_VERBS[] = {
     { "export", "RUN|CHECKPOINT", 1, 1, false, "write the weights as .safetensors, .pt or a DCP directory",
       "Writes all weights, with PyTorch's names, to one file: FILE.safetensors, or a state dict FILE.pt\n"
       "for torch.load(FILE, weights_only=True). If the name ends in /, it writes a directory for\n"
-      "torch.distributed.checkpoint.load. Of a run it takes the latest checkpoint, whose checksums it\n"
-      "verifies first. It also converts a weight file. It replaces an existing file or directory only\n"
+      "torch.distributed.checkpoint.load. Of a run it takes the latest checkpoint (--best: the best), whose\n"
+      "checksums it verifies first. It also converts a weight file. It replaces an existing file or "
+      "directory only\n"
       "with --force.",
       "lockstep export runs/vit-fashion-mnist --to vit.pt\n"
       "lockstep export runs/vit-fashion-mnist/checkpoints/best --to vit.safetensors --dtype bf16\n"
@@ -308,6 +315,7 @@ const ls_verb LS_VERBS[] = {
       (const ls_option_row[]){
           { "--to", LS_OPTION_FILE, "FILE", AT(ls_export_opts, to),
             .help = "file to write, .safetensors or .pt; a directory if the name ends in /" },
+          { FLAG("--best", ls_export_opts, best), BEST_HELP },
           { "--dtype", LS_OPTION_DTYPE, "TYPE", AT(ls_export_opts, dtype), WORDS("f32", "bf16", "f16"),
             .otherwise = "unchanged", .help = "convert float weights to this type" },
           { FLAG("--optimizer", ls_export_opts, optimizer), NEEDS("--to */"),

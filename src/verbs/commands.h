@@ -112,6 +112,7 @@ typedef struct ls_explain_opts {
 typedef struct ls_export_opts {
     /* from: a run, checkpoint or weight file. to: a file, or a directory if it ends in a slash. */
     const char *from, *to;
+    bool best;    /* of a run the best checkpoint */
     bool convert; /* convert floats to dtype */
     ls_dtype dtype;
     bool optimizer; /* export the optimizer's state, too: from a checkpoint to a directory */

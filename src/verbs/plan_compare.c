@@ -103,8 +103,9 @@ static ls_status fill(table *t, int k, const ls_plan_command_opts *o)
     for (int i = 0; i < t->n_axes && s == LS_OK; i++)
         s = ls_str_status(&made[i]);
     if (s == LS_OK)
-        s = ls_compiled_recipe_make(&step, &(ls_recipe_arg){ o->recipe.name, n + t->n_axes, sets }, 0,
-                                    &o->where);
+        s = ls_compiled_recipe_make(
+            &step, &(ls_recipe_arg){ .name = o->recipe.name, .n_sets = n + t->n_axes, .sets = sets }, 0,
+            &o->where);
     if (s == LS_OK) {
         c->ranks = step.ranks;
         c->samples = step.recipe->train.global_batch;

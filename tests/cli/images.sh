@@ -74,7 +74,7 @@ try 0 train small.yaml -q --set run.name=list --set data.path= --set data.train_
 same list
 sed -n '2,$s/,.*//p' set/val.csv >names # of a folder: below data.path; of a list: as it says
 try 0 predict runs/whole --out p.csv
-head -n 1 p.csv | grep -q '^sample,file,probability.0,probability.1,probability.2$' || bad "p.csv begins with $(head -n 1 p.csv)"
+head -n 1 p.csv | grep -q '^sample,file,class,probability.ant,probability.bee,probability.cat$' || bad "p.csv begins with $(head -n 1 p.csv)"
 tail -n +2 p.csv | cut -d, -f1,2 | cmp - <(awk '{ print NR - 1 "," $0 }' names) || bad "p.csv names other files: $(head -n 3 p.csv)"
 cp -r set odd # a name that a file may have: control characters as tables show them, the rest as CSV has it
 mv "$(ls odd/val/ant/* | head -n 1)" odd/val/ant/$'0\e[2J,\n"x".ppm'
