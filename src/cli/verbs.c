@@ -86,6 +86,7 @@ const ls_verb LS_VERBS[] = {
       "lockstep train my.yaml --resume dcp/ --resume-at 3:120 # continue a run of PyTorch\n"
       "lockstep train vit-fashion-mnist --hosts a:4,b:4       # on two hosts, by mpirun or srun\n"
       "lockstep train vit-fashion-mnist --dry-run             # everything up to the first step\n"
+      "lockstep train mlp-mnist --find-lr --html lr.html      # which learning rate to begin with\n"
       "lockstep train mlp-mnist --profile 11:20               # a Chrome trace of steps 11 to 20",
       (const ls_option_row[]){
           { "--resume", LS_OPTION_FOLDER, "CHECKPOINT", AT(ls_train_opts, resume.from), "auto",
@@ -101,6 +102,14 @@ const ls_verb LS_VERBS[] = {
             .help = "continue although the recipe or the data have changed" },
           { FLAG("--dry-run", ls_train_opts, dry_run),
             .help = "do everything up to the first step, write nothing" },
+          { "--find-lr", LS_OPTION_TEXT, "[STEPS]", EXCLUDES("--dry-run", "--profile", "--resume"),
+            .why = "it begins with the recipe's weights, tries rising learning rates, and writes no run",
+            .help = "train STEPS steps (default 100) with learning rates from 1e-7 to 10, print the losses "
+                    "and suggest a rate; no run is written" },
+          { "--json", LS_OPTION_FLAG, NULL, AT(ls_train_opts, find_lr.json), NEEDS("--find-lr"),
+            .help = "the rates and losses as JSON" },
+          { "--html", LS_OPTION_FILE, "FILE", AT(ls_train_opts, find_lr.html), NEEDS("--find-lr"),
+            .why = "a training writes report.html", .help = "write a page with the losses over the rates" },
           { "--profile", LS_OPTION_TEXT, "[FIRST:LAST|wait=W,warmup=U,active=A,repeat=R]",
             .help = "measure these steps (default 11:20, or a torch.profiler.schedule): write a trace, a "
                     "page of memory and a page of the step to RUN/log, and print the costliest ops" },

@@ -10,11 +10,18 @@
 #include "recipe/recipe_arg.h"
 #include "setup/compiled_recipe.h"
 
+typedef struct ls_find_lr_opts {
+    int64_t steps; /* --find-lr; 0: train */
+    bool json;
+    const char *html; /* NULL: no page */
+} ls_find_lr_opts;
+
 typedef struct ls_train_opts {
     ls_recipe_arg recipe;
     ls_resume_ask resume; /* --resume, --prefix, --resume-at. "never": an existing run is an error. */
     bool allow_change;    /* a run may continue with another recipe */
-    bool dry_run;
+    bool dry_run;         /* writes nothing; so does a search for a learning rate */
+    ls_find_lr_opts find_lr;
     bool profile;
     /* First and last step, counted from 1. Both 0: steps 11 to 20, or all steps if the run has fewer. */
     int64_t profile_first, profile_last;
