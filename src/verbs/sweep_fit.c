@@ -70,8 +70,11 @@ static bool is_same_step(const ls_sweep *s)
 static ls_status plan_run(ls_sweep *s, ls_sweep_run *run, bool first)
 {
     ls_compiled_recipe c;
-    LS_TRY(ls_compiled_recipe_make(
-        &c, &(ls_recipe_arg){ s->o->recipe.name, s->n_fixed + s->n_keys + 2, run->sets }, 0, NULL));
+    LS_TRY(ls_compiled_recipe_make(&c,
+                                   &(ls_recipe_arg){ .name = s->o->recipe.name,
+                                                     .n_sets = s->n_fixed + s->n_keys + 2,
+                                                     .sets = run->sets },
+                                   0, NULL));
     const ls_step_memory m = ls_compiled_memory(&c.step);
     const ls_status st = ls_setup_best(c.recipe, &c.step);
     run->bytes = (int64_t)(m.total - (m.apart ? m.device : 0)) * c.ranks + (int64_t)m.plans.node;
