@@ -204,6 +204,7 @@ const ls_verb LS_VERBS[] = {
       "lockstep predict runs/vit-fashion-mnist shoe.png --resize\n"
       "lockstep predict runs/vit-fashion-mnist --out logits.npy --output logits\n"
       "lockstep predict runs/rooms new.csv --out predictions.csv\n"
+      "lockstep predict runs/vit-fashion-mnist --wrong mistakes.html\n"
       "lockstep predict runs/llama-shakespeare --prompt \"My lord,\" --tokens 200 --temperature 0.8 --top-k "
       "40\n"
       "lockstep predict runs/t5-summarise --prompt \"A long story\" --beams 4\n"
@@ -216,12 +217,15 @@ const ls_verb LS_VERBS[] = {
           { "--first", LS_OPTION_INT, "N", AT(ls_predict_opts, first), "0", 0, INFINITY, EXCLUDES("--prompt"),
             .help = "first sample" },
           { "--count", LS_OPTION_INT, "N", AT(ls_predict_opts, count), NULL, 1, INFINITY,
-            EXCLUDES("--prompt"), .otherwise = "10; with --out FILE.npy, .csv, .jsonl all",
+            EXCLUDES("--prompt"), .otherwise = "10; with --out FILE.npy, .csv, .jsonl all; with --wrong 60",
             .help = "number of samples" },
           { FLAG("--resize", ls_predict_opts, resize), EXCLUDES("--prompt", WHOLE_SPLIT),
             .help = "scale image files to the model's size" },
           { "--out", LS_OPTION_FILE, "FILE", AT(ls_predict_opts, out), EXCLUDES("--prompt"),
             .help = "draw the images: .svg, .png; write all predictions: .npy, .csv, .jsonl; texts: .jsonl" },
+          { "--wrong", LS_OPTION_FILE, "FILE", AT(ls_predict_opts, wrong),
+            EXCLUDES("--prompt", "--out", "--show", "--json", "--first"),
+            .help = "write a page, .html, of the worst mistakes of an image classifier on the split" },
           { "--output", LS_OPTION_TEXT, "NAME,..", AT(ls_predict_opts, output), NEEDS(WHOLE_SPLIT),
             .otherwise = "all; of classifiers probabilities", .help = "outputs to write" },
           { FLAG("--show", ls_predict_opts, show), EXCLUDES("--json", "--prompt", WHOLE_SPLIT),

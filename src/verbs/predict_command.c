@@ -13,6 +13,7 @@
 #include "data/image_view.h"
 #include "generate_command.h"
 #include "outputs_command.h"
+#include "wrong_page.h"
 
 typedef struct sample {
     char name[64];
@@ -328,6 +329,12 @@ static ls_status predict(job *j)
                        "the texts of a whole split",
                        o->model.name);
     const bool numbers = kind == LS_SAMPLES_IMAGES && j->saved.recipe->model.outputs.n;
+    if (o->wrong)
+        return kind == LS_SAMPLES_IMAGES && !numbers
+                   ? ls_wrong_command(o, &j->saved, j->ui)
+                   : ls_fail(LS_E_USAGE,
+                             "%s: --wrong is for image classifiers; lockstep eval shows the metrics",
+                             o->model.name);
     const bool table = numbers || !strcmp(j->saved.recipe->data.type, "arrays");
     if (is_rows(o->out) || (table && !o->out && !o->show && !o->resize))
         return ls_outputs_command(o, &j->saved, j->ui);
