@@ -21,8 +21,8 @@ curl -L --create-dirs --output-dir scitldr-a -O \
     'https://raw.githubusercontent.com/allenai/scitldr/master/SciTLDR-Data/SciTLDR-A/{train,dev}.jsonl'
 
 lockstep get google-t5/t5-base tokenizer.json config.json
-lockstep plan t5-summarise                                             # 158 MiB on one rank; needs no data
-has out "^memory +1[0-9][0-9] MiB in all"
+lockstep plan t5-summarise                                             # 128 MiB on one rank; needs no data
+said 'MiB on one rank; needs no data'
 lockstep train t5-summarise
 has err "epoch 1 .*eval loss"; has runs/t5-summarise/metrics.jsonl '"step":1,"epoch":0,.*"lr":0.002,'; has runs/t5-summarise/metrics.jsonl '"step":13,"epoch":1,.*"lr":0.0014'
 lockstep runs --metrics t5-summarise
@@ -51,7 +51,8 @@ lockstep export runs/one --to sharded/ --ranks 4 --optimizer
 # ---- the published model
 lockstep get google-t5/t5-base
 lockstep plan t5-base-wikihow --set model.init=random
-has out "222903552 parameters"; has out "^memory +1.[0-9] GiB a rank"; has out "4 x 4 samples of 512 and 150 tokens"
+said '222,903,552 parameters'
+has out "222903552 parameters"; has out "4 x 4 samples of 512 and 150 tokens"
 lockstep train t5-base-wikihow --set 'checkpoint.export_best=T5-model-{date}-{epoch}-{value}.pt'
 has err "^init +google-t5/t5-base"; has err "epoch 1 .*eval loss"; has runs/t5-base-wikihow/metrics.jsonl '"step":1,"epoch":0,.*"lr":0.002,'
 lockstep export runs/t5-base-wikihow/checkpoints/best --to t5-base-wikihow.pt
