@@ -1,7 +1,7 @@
 #!/bin/sh
 # deps.sh [build|test] - installs the Debian packages of packages.txt that are missing: as root, or through sudo; otherwise says what to install.
 # build: only those that building the command and downloading data need.
-# test: all of them but services, which Debian would start. Where they cannot be installed, it fails only if one is missing that
+# test: all of them but services, which Debian would start, and the cross compiler. Where they cannot be installed, it fails only if one is missing that
 # the suite cannot be built without; tests that need one of the others are skipped. On another system than Debian, CMake finds out what is missing.
 set -eu
 cd "$(dirname "$0")/.."
@@ -11,7 +11,7 @@ section() { sed -n "/^# $1/,/^\$/p" packages.txt | sed 's/#.*//'; }
 all=$(sed 's/#.*//' packages.txt | xargs)
 case ${1-} in
     build) needed=$({ section 'to build$'; section 'to download'; } | xargs) others= ;;
-    test) needed=$({ section 'to build$'; section 'to test: the unit tests$'; } | xargs) others=$(sed '/^# services/,/^$/d; s/#.*//' packages.txt | xargs) ;;
+    test) needed=$({ section 'to build$'; section 'to test: the unit tests$'; } | xargs) others=$(sed '/^# services/,/^$/d; /^# to cross-build/,/^$/d; s/#.*//' packages.txt | xargs) ;;
     *) needed=$all others= ;;
 esac
 if ! command -v dpkg-query > /dev/null; then
