@@ -5,7 +5,7 @@ COPY . /src
 WORKDIR /src
 RUN apt-get update \
     && tools/deps.sh build \
-    && apt-get install -y -q --no-install-recommends libjpeg62-turbo-dev libhdf5-dev libhwloc-dev openmpi-bin libopenmpi-dev \
+    && apt-get install -y -q --no-install-recommends libjpeg-dev libhdf5-dev libhwloc-dev openmpi-bin libopenmpi-dev \
     && make deb TESTS=OFF
 
 FROM debian:bookworm-slim

@@ -23,6 +23,7 @@ build-%: FORCE
 	@cmake --preset $* $(CONFIGURE) > .build-$*.log 2>&1 || { cat .build-$*.log; rm -f .build-$*.log; echo "if a package is missing: make deps" >&2; exit 1; }
 	@rm -f .build-$*.log
 	@cat $(if $(filter release,$*),build,build-$*)/generated/parts.txt
+	@[ -e $(if $(filter release,$*),build,build-$*)/lockstep ] || echo "building with $(JOBS) jobs: about $$((10 / $(JOBS) + 1)) minutes the first time, without the tests; ccache makes the next ones short"
 	cmake --build --preset $* --parallel $(JOBS) $(if $(TARGET),--target $(TARGET))
 
 deps:

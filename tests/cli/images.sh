@@ -206,6 +206,6 @@ if [ "$jpeg" ]; then
     head -c 900 set/train/cat/0.jpg >other/train/cat/0.jpg
     refused 1 'other/train/cat/0.jpg: damaged JPEG of 900 bytes: Premature end of JPEG file' "${run[@]}" --set train.steps=0 --set data.path=other
 else
-    left_out "JPEG images (Debian: libjpeg62-turbo-dev)"
+    left_out "JPEG images (Debian: libjpeg-dev)"
 fi
 finish
