@@ -13,6 +13,7 @@
 #include "data/image_view.h"
 #include "generate_command.h"
 #include "outputs_command.h"
+#include "wrong_page.h"
 
 typedef struct sample {
     char name[64];
@@ -305,10 +306,12 @@ static bool is_rows(const char *out)
 /* Files have the model's size only where pictures in files are cut to it. */
 static ls_status check_files(const job *j)
 {
-    return is_rows(j->o->out) && j->o->n_inputs && strcmp(j->saved.recipe->data.type, "images")
+    return is_rows(j->o->out) && j->o->n_inputs && strcmp(j->saved.recipe->data.type, "images") &&
+                   strcmp(j->saved.recipe->data.type, "arrays")
                ? ls_fail(LS_E_USAGE,
-                         "%s: an image, and --out of this kind is for samples of a split, unless the recipe "
-                         "has data.type images",
+                         "%s: --out of this kind is for samples of a split, unless the recipe has data.type "
+                         "images "
+                         "or arrays",
                          j->o->inputs[0])
                : LS_OK;
 }
@@ -326,7 +329,14 @@ static ls_status predict(job *j)
                        "the texts of a whole split",
                        o->model.name);
     const bool numbers = kind == LS_SAMPLES_IMAGES && j->saved.recipe->model.outputs.n;
-    if (is_rows(o->out) || (numbers && !o->out && !o->show && !o->resize))
+    if (o->wrong)
+        return kind == LS_SAMPLES_IMAGES && !numbers
+                   ? ls_wrong_command(o, &j->saved, j->ui)
+                   : ls_fail(LS_E_USAGE,
+                             "%s: --wrong is for image classifiers; lockstep eval shows the metrics",
+                             o->model.name);
+    const bool table = numbers || !strcmp(j->saved.recipe->data.type, "arrays");
+    if (is_rows(o->out) || (table && !o->out && !o->show && !o->resize))
         return ls_outputs_command(o, &j->saved, j->ui);
     if (numbers)
         return ls_fail(LS_E_USAGE,
