@@ -4,7 +4,7 @@
 #   make test      the suite        make test-all  the same under the sanitizers, too: what CI runs
 #   make bench     speed                   make parity   against a live PyTorch
 #   make install PREFIX=/usr/local         make format   white space of changed lines
-#   make wheel     for pip install
+#   make wheel     for pip install         make deb      Debian packages
 #   make reference the C API as pages      make gpu-carry   .gpu: what tools/gpu_check.sh needs on a machine with a GPU
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
@@ -62,6 +62,11 @@ wheel:
 	@$(MAKE) --no-print-directory build-release TARGET=lockstep_installed
 	@tools/wheel build build/wheel
 
+# build/deb/*.deb: apt-get install ./build/deb/*.deb (docs/start/install.md)
+deb:
+	@$(MAKE) --no-print-directory build-release TARGET=lockstep_installed
+	@tools/deb build build/deb
+
 clean:
 	rm -rf build build-dev build-asan build-tsan build-portable build-wide build-fuzz build-mutate
 
@@ -81,4 +86,4 @@ help:
 
 FORCE:
 
-.PHONY: FORCE all deps demo demo-resnet test test-all bench parity format install wheel clean reference gpu-carry help
+.PHONY: FORCE all deps demo demo-resnet test test-all bench parity format install wheel deb clean reference gpu-carry help

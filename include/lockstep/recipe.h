@@ -258,7 +258,8 @@ typedef struct ls_recipe {
     } eval;
     struct {
         int64_t every_epochs, every_steps, keep, keep_best;
-        const char *export_to; /* below the run's folder; "": nowhere */
+        const char *export_to;   /* below the run's folder; "": nowhere */
+        const char *export_best; /* the same, with {date}, {epoch}, {step}, {value}, at each improvement */
         struct {
             const char *metric;
             ls_metric_mode mode;

@@ -193,7 +193,10 @@ static ls_status within(ls_loop *l, int64_t epoch, ls_epoch_sum *sum, ls_eval_re
                 best ? "  best so far" : "");
     ls_str_release(&evaluated);
     *saved = best && ls_loop_saves(l);
-    return *saved ? ls_loop_save(l, sum, epoch, NULL, true) : LS_OK;
+    if (!*saved)
+        return LS_OK;
+    LS_TRY(ls_loop_save(l, sum, epoch, NULL, true));
+    return ls_loop_export_best(l, epoch, value);
 }
 
 ls_status ls_epoch_within(ls_loop *l, int64_t epoch, ls_epoch_sum *sum, bool *saved)
@@ -258,7 +261,9 @@ static ls_status end_epoch(ls_loop *l, int64_t epoch, const ls_epoch_sum *sum, b
                (r->checkpoint.every_epochs > 0 && (epoch + 1) % r->checkpoint.every_epochs == 0);
     if (!due)
         LS_TRY(ls_snapshot_among_best(&l->snapshots, l->run, l->group, r, &row, &due));
-    return due ? ls_loop_save(l, sum, epoch, &row, best) : LS_OK;
+    if (due)
+        LS_TRY(ls_loop_save(l, sum, epoch, &row, best));
+    return best ? ls_loop_export_best(l, epoch, value) : LS_OK;
 }
 
 ls_status ls_epoch_end(ls_loop *l, int64_t epoch, const ls_epoch_sum *sum, bool whole, bool last)

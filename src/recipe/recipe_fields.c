@@ -354,6 +354,13 @@ static const ls_key LAST[] = {
       .help = "file in the run's folder to which the whole model is exported when the run is finished, as by "
               "`lockstep export`: `model.pt`, `full_model/model.safetensors`, or `dcp/`, a directory of "
               "torch.distributed.checkpoint; empty: none" },
+    { "checkpoint.export_best", LS_KEY_TEXT, AT(checkpoint.export_best), "", .may_change = true,
+      NEEDS(SAVES, "checkpoint.async false"),
+      .help = "file in the run's folder to which the whole model is exported at the end of each epoch that "
+              "is the "
+              "best so far, such as `T5-model-{date}-{epoch}-{value}.pt`: {value} is that of `best.metric`. "
+              "Each file is as large as the weights, and stays; training waits while rank 0 writes it; "
+              "empty: none" },
     { "checkpoint.verify", LS_KEY_CHOICE, AT(checkpoint.verify), "full",
       WORDS([LS_VERIFY_CHOICE_FULL] = "full", [LS_VERIFY_CHOICE_SIZES] = "sizes"), .may_change = true,
       .help =

@@ -43,6 +43,14 @@ has out "\"sample\":\"${cat_file##*/}\",\"predicted\":2,\"class\":\"cat\".*\"cla
 try 0 plan small.yaml --set data.path=nowhere
 has out 'loader has read ahead'
 
+# ---- the defaults are those of MNIST: images in files are hardly meant to lose size and colours
+grep -v '^model' small.yaml | sed 's/data: .*/data: {type: images, path: set}/' >plain.yaml
+echo 'model: {type: vit, layers: 1, heads: 2, hidden_size: 16, mlp_size: 16, classes: 3}' >>plain.yaml
+warned='warning: plain.yaml: model.'
+try 0 train plain.yaml --dry-run; has err "${warned}image_size \(default\): the model sees images of 28 x 28 without colours; data.size: 224 and model.in_channels: 3 are usual"
+try 0 train plain.yaml --dry-run --set data.size=14; has err "${warned}in_channels \(default\): the model sees images of 14 x 14 without colours; model.in_channels: 3 is usual"
+try 0 train plain.yaml --dry-run --set data.size=14 --set model.in_channels=3; times 0 err 'warning'
+
 # ---- the numbers of channels are the model's: a list of equal numbers is one number
 try 0 train small.yaml -q --set run.name=one --set train.steps=3 --set data.mean=0.5 --set data.std=0.25
 try 0 train small.yaml -q --set run.name=three --set train.steps=3 --set data.mean='[0.5, 0.5, 0.5]' --set data.std='[0.25, 0.25, 0.25]'
