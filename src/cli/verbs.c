@@ -140,8 +140,8 @@ const ls_verb LS_VERBS[] = {
           { "--slurm", LS_OPTION_FLAG, NULL, AT(ls_sweep_opts, slurm), EXCLUDES("--json", "--task"),
             .why = "it prints the script of a job, in which each task trains one run",
             .help = "train nothing, print the script of an array job" },
-          { "--task", LS_OPTION_INT, "N", AT(ls_sweep_opts, task), NULL, 0, 9999,
-            .otherwise = "all runs", .help = "train only run N, counted from 0, as a task of an array job" },
+          { "--task", LS_OPTION_INT, "N", AT(ls_sweep_opts, task), NULL, 0, 9999, .otherwise = "all runs",
+            .help = "train only run N, counted from 0, as a task of an array job" },
           JSON(ls_sweep_opts),
           END },
       ls_verb_sweep },
@@ -195,7 +195,8 @@ const ls_verb LS_VERBS[] = {
       "the terminal. --out FILE.npy, FILE.csv or FILE.jsonl writes the outputs of the model for every\n"
       "sample of the split, in order, or of a recipe with data.type images for the images; a T5 model\n"
       "writes its texts to FILE.jsonl. Of a recipe with data.type arrays, FILE has new rows: it needs the\n"
-      "columns that the model reads, not the targets. FIELD=FILE names the file of one field.\n"
+      "columns that the model reads, not the targets. FIELD=FILE names the file of one field. A folder\n"
+      "stands for the images in it.\n"
       "With --prompt, a language model continues the text, and a T5 model generates the target of the\n"
       "text. Decoding is greedy by default; --beams searches, --temperature samples, reproducibly for a\n"
       "given --seed. The first argument may then also be a Hugging Face folder of a llama, qwen2 or t5\n"

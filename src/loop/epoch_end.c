@@ -193,7 +193,10 @@ static ls_status within(ls_loop *l, int64_t epoch, ls_epoch_sum *sum, ls_eval_re
                 best ? "  best so far" : "");
     ls_str_release(&evaluated);
     *saved = best && ls_loop_saves(l);
-    return *saved ? ls_loop_save(l, sum, epoch, NULL, true) : LS_OK;
+    if (!*saved)
+        return LS_OK;
+    LS_TRY(ls_loop_save(l, sum, epoch, NULL, true));
+    return ls_loop_export_best(l, epoch, value);
 }
 
 ls_status ls_epoch_within(ls_loop *l, int64_t epoch, ls_epoch_sum *sum, bool *saved)

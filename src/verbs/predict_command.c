@@ -12,6 +12,7 @@
 #include "base/sys.h"
 #include "data/image_view.h"
 #include "generate_command.h"
+#include "input_files.h"
 #include "outputs_command.h"
 #include "wrong_page.h"
 
@@ -358,19 +359,30 @@ static ls_status predict(job *j)
 
 ls_status ls_predict_command(const ls_predict_opts *o, const ls_ui *ui)
 {
-    job j = { .o = o, .ui = ui };
+    ls_predict_opts with_files = *o;
+    ls_paths files;
+    job j = { .o = &with_files, .ui = ui };
     const char *dot = o->out ? strrchr(o->out, '.') : NULL;
     if (o->prompt)
         return ls_generate_command(o, ui);
-    LS_TRY(ls_saved_model_open(&j.saved, &o->model));
+    ls_status s = ls_input_files(&files, o->n_inputs, o->inputs);
+    with_files.n_inputs = (int)files.n;
+    with_files.inputs = (const char *const *)files.at;
+    if (s == LS_OK)
+        s = ls_saved_model_open(&j.saved, &o->model);
+    if (s != LS_OK) {
+        ls_paths_release(&files);
+        return s;
+    }
     const bool texts = dot && !strcmp(dot, ".jsonl") &&
                        ls_recipe_model(j.saved.recipe)->samples == LS_SAMPLES_PAIRS;
-    ls_status s = check_files(&j);
+    s = check_files(&j);
     if (s == LS_OK)
         s = texts ? ls_texts_command(o, ui) : predict(&j);
     ls_trainer_destroy(&j.trainer);
     ls_dataset_close(&j.set);
     ls_saved_model_release(&j.saved);
+    ls_paths_release(&files);
     free(j.images);
     free(j.samples);
     return s;

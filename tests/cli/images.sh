@@ -87,6 +87,13 @@ has p.csv '^0,train/ant/0.ppm,0$'
 try 0 predict runs/whole set/val/bee/1.PPM "$cat_file" --out p.csv --output predicted
 [ "$(tail -n +2 p.csv)" = "0,set/val/bee/1.PPM,1
 1,$cat_file,2" ] || bad "p.csv is not of the files: $(cat p.csv)"
+# a folder stands for its images, in the order of their names
+mkdir folder; cp set/val/bee/1.PPM folder/b.ppm; cp set/val/cat/0.jpg folder/a.jpg; echo >folder/notes.txt
+try 0 predict runs/whole folder --out p.csv --output predicted
+[ "$(tail -n +2 p.csv)" = "0,folder/a.jpg,2
+1,folder/b.ppm,1" ] || bad "p.csv is not of the folder: $(cat p.csv)"
+try 0 predict runs/whole folder; has out '^a.jpg +cat '; has out '^b.ppm +bee '
+rm folder/*; refused 2 'folder: a folder without images' predict runs/whole folder
 refused 2 'nowhere.ppm: no such image file' predict runs/whole nowhere.ppm --out p.csv
 try 0 predict runs/list --out p.csv --output predicted
 tail -n +2 p.csv | cut -d, -f2 | cmp - names || bad "p.csv names other files than the list: $(head -n 3 p.csv)"
