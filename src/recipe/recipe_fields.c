@@ -296,6 +296,11 @@ static const ls_key LAST[] = {
 
     { "eval.every_epochs", LS_KEY_INT, AT(eval.every_epochs), "1", -1, 1e9, .may_change = true,
       .help = "epochs between evaluations; 0: only after the last; -1: never" },
+    { "eval.every_steps", LS_KEY_INT, AT(eval.every_steps), "0", 0, MAX_COUNT, .may_change = true,
+      NEEDS("eval.every_epochs !-1"),
+      .help = "optimizer steps between more evaluations, within epochs; 0: none. Each takes a pass over the "
+              "evaluation data and can make a checkpoint the best; early stopping counts those at ends of "
+              "epochs" },
     { "eval.metrics", LS_KEY_WORDS, AT(eval.metrics), "", .may_change = true,
       .help = "a list of more metrics, beside each `accuracy`: `f1`, `auc` (of two classes), `perplexity`" },
     { "eval.ema", LS_KEY_BOOL, AT(eval.ema), "false", .may_change = true, NEEDS("optimizer.ema_decay !0"),

@@ -22,10 +22,10 @@
 #include "launch/run_account.h"
 #include "loop/data_record.h"
 #include "loop/early_stopping.h"
-#include "loop/loop.h"
 #include "base/memory.h"
 #include "launch/rank.h"
 #include "loop/report_page.h"
+#include "find_lr.h"
 #include "init_weights.h"
 #include "train_describe.h"
 #include "train_generate.h"
@@ -348,8 +348,7 @@ static ls_profile_schedule schedule_of(const ls_train_opts *o, int64_t left, int
 /* Logs what is trained, and what may surprise: on the terminal, and in the run's log. */
 static void say_start(const training *t)
 {
-    const ls_train_start start = { t->data_note, t->threads_by, t->checkpoint[0] };
-    ls_train_describe(&t->loop, &start);
+    ls_train_describe(&t->loop, &(ls_train_start){ t->data_note, t->threads_by, t->checkpoint[0] });
     ls_train_warn(&t->loop, t->classes, t->checkpoint[0], t->change.what);
 }
 
@@ -368,8 +367,9 @@ static ls_status train_run(training *t, const ls_train_opts *o, const ls_ui *ui)
     l->generate = l->recipe->eval.generate.tokens ? ls_train_generate : NULL;
     if (o->dry_run) {
         say_start(t);
-        ls_log_info("dry run: everything up to the first step works; nothing was written");
-        return LS_OK;
+        if (!o->find_lr.steps)
+            ls_log_info("dry run: everything up to the first step works; nothing was written");
+        return o->find_lr.steps ? ls_find_lr(l, &o->find_lr, ui) : LS_OK;
     }
     LS_TRY(ls_rundir_open_ranks(&l->run, l->recipe, l->group, o->allow_change));
     if (ui->log_to)
