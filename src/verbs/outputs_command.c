@@ -11,6 +11,7 @@
 #include "base/shown.h"
 #include "base/sys.h"
 #include "ckpt/checkpoint.h"
+#include "data/arrays.h"
 #include "data/npy.h"
 #include "outputs_command.h"
 #include "recipe/data_row.h"
@@ -154,10 +155,11 @@ static void add_csv_text(ls_str *out, const char *text)
     ls_str_release(&shown);
 }
 
-/* The number of the sample and, if it is a file, its name. */
+/* The number of the sample and, if it is a file, its name; if rows were held out, its row of the files. */
 static ls_status add_sample(const job *j, ls_str *out, int64_t sample, bool json)
 {
     ls_json line = { 0 };
+    const int64_t row = ls_arrays_row(j->set, sample);
     char *name = j->set->file ? j->set->file(j->set, sample) : NULL;
     if (j->set->file)
         LS_TRY(ls_sys_have(name));
@@ -166,12 +168,16 @@ static ls_status add_sample(const job *j, ls_str *out, int64_t sample, bool json
         ls_json_int(&line, "sample", sample);
         if (name)
             ls_json_text(&line, "file", name);
+        if (row >= 0)
+            ls_json_int(&line, "row", row);
         ls_str_add(out, ls_str_text(&line.out));
         ls_str_inherit(out, &line.out);
         ls_str_release(&line.out);
     } else {
         ls_str_printf(out, name ? "%lld," : "%lld", (long long)sample);
         add_csv_text(out, name ? name : "");
+        if (row >= 0)
+            ls_str_printf(out, ",%lld", (long long)row);
     }
     free(name);
     return LS_OK;
@@ -218,7 +224,7 @@ static ls_status put_header(job *j)
         LS_TRY(ls_npy_header(&text, &all));
         return put_text(j, &text);
     }
-    ls_str_add(&text, j->set->file ? "sample,file" : "sample");
+    ls_str_add(&text, j->set->file ? "sample,file" : ls_arrays_row(j->set, 0) >= 0 ? "sample,row" : "sample");
     for (int k = 0; k < j->n_outputs; k++) {
         const int64_t count = ls_type_count(&j->outputs[k].tensor.type);
         for (int64_t c = 0; c < count; c++)
