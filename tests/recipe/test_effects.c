@@ -105,10 +105,6 @@ static const useless USELESS[] = {
         "data={type: text, train_text: a, tokenizer: bytes, eval_text: b, eval_fraction: 0.5}" },
       "no effect with data.eval_text b" },
     { "data.eval_fraction",
-      { "model={type: mlp, inputs: {x: [8]}, outputs: {y: [3]}}", "loss={type: mse, of: y}",
-        "data={type: arrays, train: {x: a.npy}, eval: {x: a.npy}, eval_fraction: 0.1}" },
-      "no effect with data.eval {x: a.npy}" },
-    { "data.eval_fraction",
       { "model={type: vit, image_size: 28}", "data={type: images, path: a, eval_fraction: 0.1}",
         "eval.every_epochs=-1" },
       "nothing is evaluated" },
@@ -257,6 +253,9 @@ static const useless USELESS[] = {
     { "checkpoint.best.metric",
       { "checkpoint={every_epochs: -1, best: {metric: eval_accuracy, mode: max}}" },
       "no effect with checkpoint.every_epochs -1" },
+    { "eval.every_steps",
+      { "eval={every_epochs: -1, every_steps: 5}" },
+      "no effect with eval.every_epochs -1" },
     { "checkpoint.every_steps",
       { "checkpoint={every_epochs: -1, every_steps: 5}" },
       "no effect with checkpoint.every_epochs -1" },
@@ -278,6 +277,13 @@ static const useless USELESS[] = {
     { "checkpoint.export", { "checkpoint.export=model.zip" }, "must end in .safetensors, .pt or" },
     { "checkpoint.export", { "checkpoint.export=../model.pt" }, "below the run's folder" },
     { "checkpoint.export", { "checkpoint.export=checkpoints/a.pt" }, "below the run's folder" },
+    { "checkpoint.export_best",
+      { "checkpoint={every_epochs: -1, export_best: model.pt}" },
+      "no effect with checkpoint.every_epochs -1" },
+    { "checkpoint.export_best",
+      { "checkpoint={async: true, export_best: model.pt}" },
+      "no effect with checkpoint.async true" },
+    { "checkpoint.export_best", { "checkpoint.export_best=log/{epoch}.pt" }, "below the run's folder" },
     { "checkpoint.async",
       { "checkpoint={every_epochs: -1, async: true}" },
       "no effect with checkpoint.every_epochs -1" },
@@ -353,7 +359,7 @@ static const char *recipe_file(void)
 static void refused(const char *key, const char *const *sets, int n, const char *says)
 {
     ls_compiled_recipe c;
-    const ls_recipe_arg arg = { recipe_file(), n, sets };
+    const ls_recipe_arg arg = { .name = recipe_file(), .n_sets = n, .sets = sets };
     const ls_status s = ls_compiled_recipe_make(&c, &arg, 0, NULL);
     if (s == LS_OK)
         fail_msg("%s: %s %s has no effect and is not refused", key, sets[0], n > 1 ? sets[1] : "");
