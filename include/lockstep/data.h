@@ -267,6 +267,13 @@ typedef struct ls_array_field {
  * from 0. */
 LS_API ls_status ls_arrays_open(ls_dataset **out, ls_split split, int n, const ls_array_field *arrays);
 
+/* The same where the files have the samples of both splits: `eval_fraction` of the rows are for evaluation,
+ * the same ones for every seed; the others are trained on. If a field has a class for each row (`below`),
+ * each class gives its share, at least one row and never all. docs/arrays.md has the rule. LS_E_ARG: a
+ * fraction that is not between 0 and 1; LS_E_USAGE: no class has two rows. */
+LS_API ls_status ls_arrays_split(ls_dataset **out, ls_split split, double eval_fraction, int n,
+                                 const ls_array_field *arrays);
+
 /* ---- pictures in files */
 
 typedef struct ls_images_options {
@@ -275,6 +282,10 @@ typedef struct ls_images_options {
      * columns path and label; or a pattern of tar archives, "shard-*.tar", of KEY.jpg and KEY.cls. "": below
      * `path` */
     const char *train, *eval;
+    /* of the training pictures are for evaluation if there are no others: neither `eval` nor PATH/val. Then
+     * PATH/CLASS/ may have the pictures, without `train`. By class, the same ones for every seed: of each
+     * class its share, at least one and never all. 0: none */
+    double eval_fraction;
     int classes; /* labels must be below it; 0: any */
     /* evaluation: the shorter side becomes this, and the middle is cut out; 0: size * 256 / 224 */
     int resize;
@@ -294,9 +305,9 @@ typedef struct ls_images_options {
     const char *image; /* with `mask`, the name of the picture's field; NULL: "image" */
     int ignore;        /* value of the pixels of a mask that do not count; -1: none */
 } ls_images_options;
-#define LS_IMAGES_DEFAULTS                                                                       \
-    .path = "", .train = "", .eval = "", .classes = 0, .resize = 0, .threads = 0, .skip = false, \
-    .n_values = 0, .values = NULL, .mask = NULL, .image = NULL, .ignore = -1
+#define LS_IMAGES_DEFAULTS                                                                            \
+    .path = "", .train = "", .eval = "", .eval_fraction = 0, .classes = 0, .resize = 0, .threads = 0, \
+    .skip = false, .n_values = 0, .values = NULL, .mask = NULL, .image = NULL, .ignore = -1
 LS_API ls_images_options ls_images_options_default(void);
 
 /* Pictures in files of JPEG, PNG, PGM or PPM as a data set of "images" u8 [channels, size, size] and "labels"

@@ -15,7 +15,8 @@
 #include "graph/op.h"
 #include "data/array_file.h"
 #include "data/array_hdf5.h"
-#include "lockstep/data.h"
+#include "data/arrays.h"
+#include "data/held_out.h"
 
 typedef struct column {
     ls_array_field as; /* its texts are the fields' */
@@ -31,6 +32,8 @@ typedef struct array_set {
     ls_field *fields;
     char **names; /* [fields] */
     ls_dataset_part *parts;
+    int64_t *rows; /* [set.n], ascending: of the files, those of this split; NULL: all */
+    char *source;  /* of a split of rows, the text for logs */
 } array_set;
 
 /* ---- reading */
@@ -176,6 +179,7 @@ static ls_status fetch_row(const column *c, int64_t row, void *to, void *valid)
 static ls_status arrays_read_sample(const ls_dataset *set, int64_t i, void *const *to)
 {
     const array_set *d = (const array_set *)set;
+    i = d->rows ? d->rows[i] : i;
     for (int k = 0; k < d->n; k++) {
         const column *c = &d->columns[k];
         void *valid = c->as.missing ? to[c->field + 1] : NULL;
@@ -192,6 +196,7 @@ static int64_t count_valid(const ls_dataset *set, int64_t i, int k)
 {
     const array_set *d = (const array_set *)set;
     const column *c = d->columns;
+    i = d->rows ? d->rows[i] : i;
     while (c->field != k)
         c++;
     const uint8_t *from = c->file.data + (size_t)(i * c->each) * ls_dtype_size(c->file.type.dtype);
@@ -214,6 +219,8 @@ static void arrays_close(ls_dataset *set)
     free(d->fields);
     free(d->names);
     free(d->parts);
+    free(d->rows);
+    free(d->source);
     free(d);
 }
 
@@ -343,5 +350,69 @@ ls_status ls_arrays_open(ls_dataset **out, ls_split split, int n, const ls_array
         *out = &d->set;
     else
         arrays_close(&d->set);
+    return s;
+}
+
+/* ---- a split of the rows */
+
+int64_t ls_arrays_row(const ls_dataset *set, int64_t i)
+{
+    const array_set *d = (const array_set *)set;
+    return set->read == arrays_read_sample && d->rows ? d->rows[i] : -1;
+}
+
+ls_status ls_arrays_keep(ls_dataset *set, const int64_t *rows, int64_t n)
+{
+    array_set *d = (array_set *)set;
+    d->source = ls_sys_text("%s (%" PRId64 " of %" PRId64 " rows)", d->set.source, n, d->set.n);
+    d->rows = ls_sys_malloc(sizeof *rows * (size_t)n);
+    LS_TRY(ls_sys_have(d->source ? d->rows : NULL));
+    memcpy(d->rows, rows, sizeof *rows * (size_t)n);
+    d->set.source = d->source;
+    d->set.n = n;
+    d->set.digest = ls_hash64_more(d->set.digest, rows, sizeof *rows * (size_t)n);
+    return LS_OK;
+}
+
+/* The first field of classes, one for each row: rows are divided by it. NULL: all are of one class. */
+static const column *classes_of(const array_set *d)
+{
+    for (int k = 0; k < d->n; k++)
+        if (d->columns[k].as.below && d->fields[d->columns[k].field].type.ndim == 0)
+            return &d->columns[k];
+    return NULL;
+}
+
+ls_status ls_arrays_split(ls_dataset **out, ls_split split, double eval_fraction, int n,
+                          const ls_array_field *arrays)
+{
+    LS_TRY(ls_arrays_open(out, split, n, arrays));
+    array_set *d = (array_set *)*out;
+    const column *c = classes_of(d);
+    const int64_t total = d->set.n;
+    int64_t *rows = NULL, kept = 0;
+    void **to = ls_sys_calloc((size_t)d->set.n_fields, sizeof *to);
+    ls_candidate *all = ls_sys_malloc(sizeof *all * (size_t)total);
+    ls_status s = eval_fraction > 0 && eval_fraction < 1
+                      ? ls_sys_have(to ? all : NULL)
+                      : ls_fail(LS_E_ARG, "eval_fraction: %g is not between 0 and 1", eval_fraction);
+    for (int64_t i = 0; i < total && s == LS_OK; i++) {
+        all[i] = (ls_candidate){ .key = ls_hash64(&i, sizeof i), .sample = i };
+        if (c) {
+            to[c->field] = &all[i].class;
+            s = arrays_read_sample(&d->set, i, to);
+        }
+    }
+    if (s == LS_OK)
+        s = ls_held_out(&rows, &kept, split, eval_fraction, all, total, d->set.source);
+    if (s == LS_OK)
+        s = ls_arrays_keep(&d->set, rows, kept);
+    free(rows);
+    free(all);
+    free(to);
+    if (s != LS_OK) {
+        arrays_close(&d->set);
+        *out = NULL;
+    }
     return s;
 }

@@ -64,7 +64,8 @@ static ls_status list(listing *out, const char *folder)
     DIR *d = opendir(folder);
     if (!d)
         return ls_fail(errno == ENOENT ? LS_E_USAGE : LS_E_IO,
-                       "%s: cannot list this folder: %s; images are in PATH/train/CLASS and PATH/val/CLASS "
+                       "%s: cannot list this folder: %s; images are in PATH/CLASS, or in PATH/train/CLASS "
+                       "and PATH/val/CLASS "
                        "(docs/images.md)",
                        folder, strerror(errno));
     for (const struct dirent *e; s == LS_OK && (e = readdir(d));) {

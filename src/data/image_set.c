@@ -7,14 +7,17 @@
 #include <unistd.h>
 
 #include "base/argument.h"
+#include "base/file.h"
 #include "base/field.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/str.h"
 #include "base/sys.h"
+#include "data/arrays.h"
 #include "data/image_list.h"
 #include "data/image_mask.h"
 #include "data/image_set.h"
+#include "data/image_split.h"
 #include "data/image_view.h"
 #include "data/known.h"
 
@@ -33,6 +36,7 @@ typedef struct image_set {
     ls_dataset *values; /* the columns of a CSV file that come in place of labels; NULL: labels */
     ls_image_list list;
     const char *inside; /* "train/": the list's names begin in it; "" */
+    bool both;          /* the list's files have the pictures of both splits */
     ls_image_eval eval;
     int channels;
     ls_mask_values masks; /* classes 0: pictures have no masks */
@@ -304,19 +308,11 @@ static ls_status check_labels(const image_set *d, int classes)
 static ls_status open_list(image_set *d, ls_split split, const ls_images_options *o)
 {
     ls_image_list *l = &d->list;
-    const char *given = split == LS_SPLIT_TRAIN ? o->train : o->eval, *train = o->train;
-    if (!*given && !*o->path)
-        return ls_fail_field(
-            LS_E_USAGE, "path",
-            "pictures need a folder with train/CLASS/*.jpg and val/CLASS/*.jpg, or a CSV file or "
-            "tar shards for each split");
-    if (!*given) {
-        d->inside = split == LS_SPLIT_TRAIN ? "train/" : "val/";
-        given = ls_arena_printf(&l->arena, "%s/%s", o->path, split == LS_SPLIT_TRAIN ? "train" : "val");
-    }
-    if (!*train && *o->path)
-        train = ls_arena_printf(&l->arena, "%s/train", o->path);
-    LS_TRY(ls_arena_status(&l->arena));
+    ls_image_where w;
+    LS_TRY(ls_images_find(&w, &l->arena, split, o));
+    const char *given = w.split, *train = w.train;
+    d->inside = w.inside;
+    d->both = w.both;
     const ls_image_source from = { .split = given,
                                    .train = *train ? train : NULL,
                                    .values = o->n_values > 0 };
@@ -391,10 +387,26 @@ static ls_status open_labels(image_set *d, const ls_images_options *o)
     return LS_OK;
 }
 
+/* Leaves the pictures of the split. */
+static ls_status hold_out(image_set *d, ls_split split, double fraction)
+{
+    const long long total = d->list.n;
+    int64_t *kept = NULL;
+    ls_status s = ls_image_list_hold_out(&kept, &d->list, split, fraction, d->part.path);
+    if (s == LS_OK && d->values)
+        s = ls_arrays_keep(d->values, kept, d->list.n);
+    free(kept);
+    d->set.source = ls_arena_printf(&d->list.arena, "%s (%lld of %lld pictures)", d->part.path,
+                                    (long long)d->list.n, total);
+    return s == LS_OK ? ls_arena_status(&d->list.arena) : s;
+}
+
 static ls_status open_set(image_set *d, ls_split split, const ls_images_options *o)
 {
     LS_TRY(open_list(d, split, o));
     LS_TRY(o->mask ? open_masks(d, o) : o->n_values ? open_values(d, split, o) : open_labels(d, o));
+    if (d->both)
+        LS_TRY(hold_out(d, split, o->eval_fraction));
     d->set.n = d->list.n;
     d->broken = d->skip ? ls_sys_calloc((size_t)d->list.n, sizeof *d->broken) : NULL;
     if (d->skip)
@@ -444,6 +456,9 @@ ls_status ls_images_open_with(ls_dataset **out, ls_split split, int channels, in
     if (o->n_values < 0 || o->n_values > MOST_VALUES / 2) /* with `missing` a column gives two fields */
         return ls_fail(LS_E_USAGE, "%d columns of values; 0 to %d are possible", o->n_values,
                        MOST_VALUES / 2);
+    if (!(o->eval_fraction >= 0 && o->eval_fraction < 1))
+        return ls_fail_field(LS_E_USAGE, "eval_fraction", "%g is not from 0 on and below 1",
+                             o->eval_fraction);
     if (o->resize && o->resize < size)
         return ls_fail(LS_E_USAGE, "the shorter side becomes %d, and %d x %d are cut out of it", o->resize,
                        size, size);

@@ -17,7 +17,9 @@ typedef struct signature {
 #define AT(offset, text, what) { offset, text, sizeof(text) - 1, what }
 
 static const signature KINDS[] = {
-    AT(0, "PAR1", "a Parquet file" TABLE("read_parquet('FILE')")),
+    AT(0, "PAR1",
+       "a Parquet file" TABLE("read_parquet('FILE')")
+       ", or duckdb -c \"COPY 'FILE' TO 'FILE.csv' (HEADER)\""),
     AT(0, "ARROW1", "an Arrow (Feather) file" TABLE("read_feather('FILE')")),
     AT(0, "FEA1", "a Feather file" TABLE("read_feather('FILE')")),
     AT(30, "[Content_Types].xml", "an Office file (.xlsx)" TABLE("read_excel('FILE')")),

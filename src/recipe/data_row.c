@@ -155,6 +155,10 @@ static int columns_of(ls_array_field out[3 * LS_RECIPE_LIST], const ls_recipe *r
     return n;
 }
 
+/* The part of the samples that is held out where no files for evaluation are named. Where nothing is
+ * evaluated, all are trained on. */
+static double held_out(const ls_recipe *r) { return r->eval.every_epochs < 0 ? 0 : r->data.eval_fraction; }
+
 /* What both splits and files have in common. */
 static ls_images_options picture_options(const ls_recipe *r, int classes)
 {
@@ -164,6 +168,7 @@ static ls_images_options picture_options(const ls_recipe *r, int classes)
                                 .path = r->data.path,
                                 .train = r->data.train_images,
                                 .eval = r->data.eval_images,
+                                .eval_fraction = held_out(r),
                                 .classes = masks                ? (int)r->model.outputs.at[0].type.dims[2]
                                            : r->model.outputs.n ? 0
                                                                 : classes,
@@ -291,11 +296,6 @@ static ls_status check_arrays(const ls_recipe *r)
     if (!r->data.train.n)
         return ls_fail(LS_E_USAGE, "%s: data.type arrays needs data.train: {FIELD: FILE.npy, ...}",
                        ls_recipe_where(r, "data.type"));
-    if (!r->data.eval.n && r->eval.every_epochs >= 0)
-        return ls_fail(LS_E_USAGE,
-                       "%s: data.type arrays needs data.eval: {FIELD: FILE.npy, ...}; or eval.every_epochs: "
-                       "-1, which evaluates nothing",
-                       ls_recipe_where(r, "data.type"));
     return LS_OK;
 }
 
@@ -313,15 +313,20 @@ static ls_array_field array_of(const ls_recipe *r, const char *field, const char
 
 static ls_status open_arrays(ls_dataset **out, const ls_recipe *r, ls_split split, const ls_data_opening *o)
 {
-    const char *key = split == LS_SPLIT_TRAIN ? "data.train" : "data.eval";
-    const ls_file_list *files = split == LS_SPLIT_TRAIN ? &r->data.train : &r->data.eval;
+    const bool both = !r->data.eval.n && held_out(r) > 0, train = split == LS_SPLIT_TRAIN || both;
+    const char *key = train ? "data.train" : "data.eval";
+    const ls_file_list *files = train ? &r->data.train : &r->data.eval;
     ls_array_field arrays[LS_RECIPE_LIST];
     (void)o;
     for (int i = 0; i < files->n; i++)
         arrays[i] = array_of(r, files->at[i].field, files->at[i].file);
     if (!files->n)
-        return ls_fail(LS_E_USAGE, "%s: it is empty", ls_recipe_where(r, key));
-    const ls_status s = ls_arrays_open(out, split, files->n, arrays);
+        return ls_fail(LS_E_USAGE,
+                       "%s: it is empty, and eval.every_epochs -1 trains on all rows: name files for "
+                       "evaluation",
+                       ls_recipe_where(r, key));
+    const ls_status s = both ? ls_arrays_split(out, split, held_out(r), files->n, arrays)
+                             : ls_arrays_open(out, split, files->n, arrays);
     return s == LS_E_USAGE || s == LS_E_SHAPE || s == LS_E_UNSUPPORTED
                ? ls_fail_in(LS_E_USAGE, "%s", ls_recipe_where(r, key))
                : s;
@@ -419,14 +424,16 @@ const ls_data_row LS_DATA[] = {
     { "fashion-mnist", KNOWN, LS_SAMPLES_IMAGES, "downloading", NULL, open_images, false },
     { "mnist", KNOWN, LS_SAMPLES_IMAGES, "downloading", NULL, open_images, false },
     { "idx", IDX, LS_SAMPLES_IMAGES, "reading", check_idx, open_images, false },
-    { "images", "path train_images eval_images size resize threads on_error ignore mean std" AUGMENT,
+    { "images",
+      "path train_images eval_images eval_fraction size resize threads on_error ignore mean std" AUGMENT,
       LS_SAMPLES_IMAGES, "listing", check_pictures, open_pictures, true },
     { "shapes", "path mean std" AUGMENT, LS_SAMPLES_IMAGES, "drawing", NULL, open_images, false },
     { "text", FILES "train_percentage documents field seq_length pack", LS_SAMPLES_TEXT, "tokenizing",
       check_text, open_text, false },
     { "pairs", FILES "source target prefix source_length target_length train_samples eval_samples",
       LS_SAMPLES_PAIRS, "tokenizing", check_pairs, open_pairs, false },
-    { "arrays", "train eval missing", LS_SAMPLES_FIELDS, "reading", check_arrays, open_arrays, false },
+    { "arrays", "train eval eval_fraction missing", LS_SAMPLES_FIELDS, "reading", check_arrays, open_arrays,
+      false },
     { "module", "config", LS_SAMPLES_FIELDS, "reading", check_module, open_module, false },
     { NULL, NULL, LS_SAMPLES_IMAGES, NULL, NULL, NULL, false },
 };

@@ -284,6 +284,15 @@ static ls_status check_useful(const ls_recipe *r, const char *key, bool useful, 
                : ls_fail(LS_E_USAGE, "%s: has no effect: %s", at(r, key), why);
 }
 
+/* Texts are divided although nothing is evaluated; pictures and arrays then are not. */
+static ls_status check_held_out(const ls_recipe *r)
+{
+    const ls_samples of = ls_recipe_data(r)->samples;
+    return check_useful(r, "data.eval_fraction",
+                        of == LS_SAMPLES_TEXT || of == LS_SAMPLES_PAIRS || r->eval.every_epochs >= 0,
+                        "with eval.every_epochs -1 nothing is evaluated, and all samples are trained on");
+}
+
 static ls_status check_precision(const ls_recipe *r)
 {
     static const char *const SCALER[] = { "precision.scaler.init", "precision.scaler.growth",
@@ -399,6 +408,7 @@ ls_status ls_recipe_check(ls_recipe *r)
     LS_TRY(take_size(r));
     LS_TRY(check_model(r));
     LS_TRY(check_data(r));
+    LS_TRY(check_held_out(r));
     LS_TRY(check_train(r));
     LS_TRY(check_device(r));
     LS_TRY(check_parallel(r));

@@ -1,13 +1,16 @@
 /* data_command.c - `lockstep data`: what the model will see of an epoch, as tables on the terminal or as a
  * page. */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/c_locale.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/shown.h"
+#include "base/sys.h"
 #include "commands.h"
+#include "data/arrays.h"
 #include "data_page.h"
 #include "screen/table.h"
 
@@ -51,14 +54,21 @@ static ls_status samples(ls_table *t, const ls_data_view *v)
     for (int64_t k = 0; k < v->n && s == LS_OK; k++) {
         const ls_viewed *at = &v->samples[k];
         ls_str label = { 0 }, steps = { 0 };
-        char sample[32], step[32];
+        char sample[32], step[32], row[32];
+        char *file = v->set->file ? v->set->file(v->set, at->sample) : NULL;
+        if (v->set->file && s == LS_OK)
+            s = ls_sys_have(file);
+        snprintf(row, sizeof row, "%lld", (long long)ls_arrays_row(v->set, at->sample));
         snprintf(sample, sizeof sample, "%lld", (long long)at->sample);
         snprintf(step, sizeof step, "%lld", (long long)at->step);
         ls_data_view_target(v, k, &label);
         ls_data_view_steps(v, k, &steps);
-        if (v->tokenizer)
+        if (v->tokenizer && s == LS_OK)
             s = ls_data_view_text(v, 0, k, &steps);
-        ls_table_row(t, (const char *[]){ step, sample, ls_str_text(&label), ls_str_text(&steps) }, NULL);
+        ls_table_row(
+            t, (const char *[]){ step, sample, ls_str_text(&label), ls_str_text(&steps), file ? file : row },
+            NULL);
+        free(file);
         if (s == LS_OK)
             s = ls_str_status(&steps);
         ls_str_release(&label);
@@ -105,7 +115,10 @@ static ls_status tables(const ls_data_view *v, const ls_ui *ui)
         classes(&t, v);
         LS_TRY(print(ui->out, &t, ui->width, LS_OK));
     }
-    t = (ls_table){ .n_columns = 4, .columns = v->tokenizer ? TEXTS : CHANGES };
+    /* where a sample is, if its number does not say it */
+    ls_column columns[5] = { [4] = { v->set->file ? "file" : "row", true, 1 } };
+    memcpy(columns, v->tokenizer ? TEXTS : CHANGES, 4 * sizeof *columns);
+    t = (ls_table){ .n_columns = 4 + (v->set->file || ls_arrays_row(v->set, 0) >= 0), .columns = columns };
     return print(ui->out, &t, ui->width, samples(&t, v));
 }
 

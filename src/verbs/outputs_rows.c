@@ -7,6 +7,7 @@
 #include "base/json.h"
 #include "base/shown.h"
 #include "base/sys.h"
+#include "data/arrays.h"
 #include "outputs_own.h"
 
 bool ls_outputs_kind(const ls_outputs *j, const char *end)
@@ -122,10 +123,11 @@ static void add_nested(ls_str *out, const ls_tensor *t, int dim, int64_t *i)
     ls_str_add(out, "]");
 }
 
-/* The number of the sample and, if it is a file, its name. */
+/* The number of the sample and, if it is a file, its name; if rows were held out, its row of the files. */
 static ls_status add_sample(const ls_outputs *j, ls_str *out, int64_t sample, bool json)
 {
     ls_json line = { 0 };
+    const int64_t row = ls_arrays_row(j->set, sample);
     char *name = j->set->file ? j->set->file(j->set, sample) : NULL;
     if (j->set->file)
         LS_TRY(ls_sys_have(name));
@@ -134,12 +136,16 @@ static ls_status add_sample(const ls_outputs *j, ls_str *out, int64_t sample, bo
         ls_json_int(&line, "sample", sample);
         if (name)
             ls_json_text(&line, "file", name);
+        if (row >= 0)
+            ls_json_int(&line, "row", row);
         ls_str_add(out, ls_str_text(&line.out));
         ls_str_inherit(out, &line.out);
         ls_str_release(&line.out);
     } else {
         ls_str_printf(out, name ? "%lld," : "%lld", (long long)sample);
         ls_str_add_csv(out, name ? name : "");
+        if (row >= 0)
+            ls_str_printf(out, ",%lld", (long long)row);
     }
     free(name);
     return LS_OK;
@@ -217,7 +223,7 @@ void ls_outputs_header(const ls_outputs *j, ls_str *out)
 {
     ls_str column = { 0 };
     char name[160], number[24];
-    ls_str_add(out, j->set->file ? "sample,file" : "sample");
+    ls_str_add(out, j->set->file ? "sample,file" : ls_arrays_row(j->set, 0) >= 0 ? "sample,row" : "sample");
     for (int k = 0; k < j->n_outputs; k++) {
         const int64_t count = ls_type_count(&j->outputs[k].tensor.type);
         ls_outputs_column(name, j, k);

@@ -164,7 +164,7 @@ has runs/holes2/metrics.jsonl '"kind":"epoch","epoch":7,.*"replaced":2'
 # ---- what is wrong is named
 run=(train small.yaml --set train.steps=1 --set run.name=bad)
 refused 2 'data.path: pictures need a folder' "${run[@]}" --set data.path=
-refused 2 'nowhere/train: cannot list this folder: .*; images are in PATH/train/CLASS and PATH/val/CLASS' "${run[@]}" --set data.path=nowhere
+refused 2 'nowhere: cannot list this folder: .*; images are in PATH/CLASS, or in PATH/train/CLASS and PATH/val/CLASS' "${run[@]}" --set data.path=nowhere
 refused 2 'data.size: 24, and model.image_size is 32' "${run[@]}" --set model.image_size=32
 refused 2 'data.resize: the shorter side becomes 20' "${run[@]}" --set data.resize=20
 refused 2 'model.classes: set/train has 3 folders of classes, the model has 2; set it to 3' "${run[@]}" --set model.classes=2

@@ -157,7 +157,7 @@ cp other/train/images/005.pgm other/train/masks/005.png
 wrong 1 'other/train/masks/005.png: a mask is a PNG file, and this is none' --set data.path=other --set data.shuffle=false
 rm -r other/train/masks
 wrong 2 'other/train/masks: no such folder. Pictures are in PATH/train/images' --set data.path=other
-wrong 2 'nowhere/train/images: no such folder' --set data.path=nowhere
+wrong 2 'nowhere/images: no such folder' --set data.path=nowhere
 wrong 2 'data.path: pictures need a folder' --set data.path=
 echo path,label >list.csv
 wrong 2 'list.csv: pictures with masks are in folders' --set data.path= --set data.train_images=list.csv --set data.eval_images=list.csv

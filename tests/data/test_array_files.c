@@ -211,7 +211,7 @@ static void other_kinds_are_named(void **state)
         ls_status status;
         const char *says;
     } CASES[] = {
-        { "t.parquet", "PAR1\x15", 5, LS_E_USAGE, "this is a Parquet file; write it as CSV" },
+        { "t.parquet", "PAR1\x15", 5, LS_E_USAGE, "duckdb -c \"COPY 'FILE' TO 'FILE.csv' (HEADER)\"" },
         { "t.parquet:a", "PAR1\x15", 5, LS_E_USAGE, "this is a Parquet file; write it as CSV" },
         { "t.feather", "ARROW1\0\0", 8, LS_E_USAGE, "this is an Arrow (Feather) file" },
         { "t.csv", "PAR1\x15\xff", 6, LS_E_FORMAT, "it is a Parquet file" },

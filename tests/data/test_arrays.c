@@ -4,6 +4,7 @@
 
 #include "files.h"
 
+#include "data/arrays.h"
 #include "data/npy.h"
 
 static char *dir;
@@ -263,12 +264,80 @@ static int tear_down(void **state)
     return 0;
 }
 
+/* ---- rows that are held out */
+
+/* Marks the rows of both splits in `split` [n]: 1 training, 2 evaluation. */
+static void split_rows(int n, int classes, double fraction, char *split)
+{
+    int32_t rows[400], kinds[400];
+    for (int i = 0; i < n; i++) {
+        rows[i] = i;
+        kinds[i] = i % 10 ? 0 : classes - 1;
+    }
+    const char *x = strdup(save("x.npy", LS_TYPE(LS_I32, n), rows)),
+               *y = save("y.npy", LS_TYPE(LS_I32, n), kinds);
+    const ls_array_field fields[] = { ARRAY("x", x, LS_I32),
+                                      { .field = "y", .file = y, .as = LS_I32, .below = classes } };
+    uint64_t digests[2];
+    memset(split, 0, (size_t)n);
+    for (int s = 0; s < 2; s++) {
+        ls_dataset *set;
+        assert_ok(ls_arrays_split(&set, (ls_split)s, fraction, 2, fields));
+        digests[s] = set->digest;
+        for (int i = 0, last = -1, row, kind; i < set->n; i++, last = row) {
+            assert_ok(set->read(set, i, (void *[]){ &row, &kind }));
+            assert_int_equal(kind, kinds[row]);
+            assert_int_equal(ls_arrays_row(set, i), row);
+            assert_true(row > last && !split[row]);
+            split[row] = (char)(1 + s);
+        }
+        ls_dataset_close(&set);
+    }
+    assert_true(digests[0] != digests[1]);
+    free((char *)(uintptr_t)x);
+}
+
+static void rows_are_held_out_by_class(void **state)
+{
+    (void)state;
+    char split[400], more[400];
+    split_rows(200, 2, 0.1, split);
+    int n[2] = { 0 };
+    for (int i = 0; i < 200; i++) {
+        assert_true(split[i]);
+        n[i % 10 == 0] += split[i] == 2;
+    }
+    assert_int_equal(n[0], 18);
+    assert_int_equal(n[1], 2);
+    split_rows(220, 2, 0.1, more); /* rows that are added move few of the others */
+    int moved = 0;
+    for (int i = 0; i < 200; i++)
+        moved += split[i] != more[i];
+    assert_true(moved <= 4);
+    split_rows(2, 1, 0.01, split); /* one at least, and not all */
+    assert_int_equal(split[0] + split[1], 3);
+}
+
+static void one_row_is_not_divided(void **state)
+{
+    (void)state;
+    ls_dataset *set = NULL;
+    const float x[] = { 1 };
+    const ls_array_field one = ARRAY("x", save("x.npy", LS_TYPE(LS_F32, 1), x), LS_F32);
+    assert_fails(LS_E_USAGE, ls_arrays_split(&set, LS_SPLIT_TRAIN, 0.5, 1, &one), "eval_fraction",
+                 "x.npy has no class of two samples");
+    assert_fails(LS_E_ARG, ls_arrays_split(&set, LS_SPLIT_TRAIN, 1, 1, &one), "eval_fraction",
+                 "not between 0 and 1");
+    assert_null(set);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_type_is_converted),     cmocka_unit_test(fields_may_be_left_out),
         cmocka_unit_test(missing_numbers_have_a_mask), cmocka_unit_test(labels_are_counted),
-        cmocka_unit_test(wrong_numbers_are_named),     cmocka_unit_test(wrong_files_are_named)
+        cmocka_unit_test(wrong_numbers_are_named),     cmocka_unit_test(wrong_files_are_named),
+        cmocka_unit_test(rows_are_held_out_by_class),  cmocka_unit_test(one_row_is_not_divided)
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
