@@ -224,8 +224,8 @@ static ls_status add_weight(void *context, int64_t i, const void *values)
         w = d->type == LS_F64 ? *(const double *)values : (double)*(const float *)values;
     }
     if (!(w >= 0) || isinf(w))
-        return ls_fail(LS_E_NUMERIC, "field %s, sample %lld: %g is no weight; weights are numbers from 0 on",
-                       d->name, (long long)i, w);
+        return ls_fail(LS_E_NUMERIC, "field %s, sample %lld: %g; weights are numbers from 0 on", d->name,
+                       (long long)i, w);
     d->draws[i] = d->sum += w;
     return LS_OK;
 }

@@ -7,5 +7,5 @@
 #include "record/rundir.h"
 
 /* Notes the metric at the end of an epoch. An epoch that has not measured it does not count; an undefined
- * value (NAN) is no improvement. Returns whether the rate is cut. */
+ * value (NAN) does not improve it. Returns whether the rate is cut. */
 bool ls_plateau_note(ls_run_metrics *m, const ls_recipe *r, bool measured, double value);

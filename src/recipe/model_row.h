@@ -125,7 +125,8 @@ const char *ls_recipe_classes_field(const ls_recipe *r, int64_t *classes);
 ls_status ls_recipe_check_balance(const ls_recipe *r);
 /* The numbers of train.class_weights [classes]; false: it is `balanced`. */
 bool ls_recipe_class_weights(const ls_recipe *r, double *weights);
-#define LS_CLASS_WEIGHT ".class_weight" /* behind the name of the field of classes: the weights' field */
+#define LS_CLASS_WEIGHT \
+    ".class_weight" /* ends the name of the field of weights, which begins with that of the classes */
 /* Of data.sampler weights:FIELD: FIELD; else NULL. */
 const char *ls_recipe_draw_field(const ls_recipe *r);
 /* Whether data.augment mixes the samples of a micro-batch. */

@@ -112,7 +112,7 @@ static void refused(void **state)
         ls_status status;
         const char *says;
     } cases[] = {
-        { negative, "w", false, LS_E_NUMERIC, "field w, sample 2: -1 is no weight" },
+        { negative, "w", false, LS_E_NUMERIC, "field w, sample 2: -1; weights are" },
         { nothing, "w", false, LS_E_NUMERIC, "the sum of all weights is 0" },
         { nothing, "kind", false, LS_E_SHAPE, "no field kind with a number for each sample" },
         { nothing, "w", true, LS_E_SHAPE, "no field w with a class for each sample" },
