@@ -179,23 +179,38 @@ static int distance(const char *a, size_t na, const char *b, size_t nb)
     return last[nb];
 }
 
+static int parts(const char *name)
+{
+    int n = 1;
+    for (; *name; name++)
+        n += *name == '_';
+    return n;
+}
+
+/* How many edits are near: few in a short name; and `device_id` is another name than `device`, for it has
+ * another number of parts. */
+static int near_edits(const char *a, size_t na, const char *b, size_t nb)
+{
+    const size_t shorter = na < nb ? na : nb;
+    return shorter <= 4 ? 1 : shorter <= 9 || parts(a) != parts(b) ? 2 : 3;
+}
+
 const char *ls_nearest_name(const char *name, const char *const *names, int n)
 {
     size_t length = strlen(name);
     if (length > NAME_MAX_LENGTH)
         return NULL;
-    /* how many edits are near: one in a short name, two in a medium one, a third of the letters in a long
-     * one */
-    int limit = length <= 3 ? 1 : length <= 8 ? 2 : (int)length / 3;
     const char *nearest = NULL;
+    int best = NAME_MAX_LENGTH;
     for (int i = 0; i < n; i++) {
         size_t other = strlen(names[i]);
         if (other > NAME_MAX_LENGTH)
             continue;
         int d = distance(name, length, names[i], other);
-        if (d <= limit && d < (int)other) { /* d = other: nothing in common */
+        /* d = other: nothing in common */
+        if (d < best && d < (int)other && d <= near_edits(name, length, names[i], other)) {
             nearest = names[i];
-            limit = d - 1;
+            best = d;
         }
     }
     return nearest;

@@ -45,6 +45,33 @@ static const ls_option_row *find_option(const ls_verb *verb, const char *name, s
     return o ? o : ls_option_find(LS_COMMON_OPTIONS, name, n);
 }
 
+/* An option that is a key of the recipe, or another program's name for one: --batch-size, --nproc_per_node.
+ * The verb's own option for that key comes first. LS_OK: it is no such name. */
+static ls_status key_as_option(const ls_verb *verb, const char *name)
+{
+    ls_arena a;
+    ls_arena_init(&a);
+    const ls_hint h = ls_hint_known_key(name + strspn(name, "-"), NULL, &a);
+    const char *ours = h.ours ? h.ours : "", *dot = strrchr(ours, '.');
+    char *option = ls_arena_printf(&a, "--%s", dot ? dot + 1 : ours);
+    for (char *p = option; *p; p++)
+        *p = *p == '_' ? '-' : *p;
+    const char *how = h.how ? ls_arena_printf(&a, " (%s)", h.how) : "";
+    const size_t key = strcspn(ours, ":"); /* "KEY", or "KEY: VALUE" */
+    const char *value = ours[key] ? ours + key + 2 : "VALUE";
+    ls_status s = ls_arena_status(&a);
+    if (s == LS_OK && *ours && find_option(verb, option, strlen(option)))
+        s = ls_fail(LS_E_USAGE, "lockstep %s has no option %s; did you mean %s?%s", verb->name, name, option,
+                    how);
+    else if (s == LS_OK && *ours && verb->recipe)
+        s = ls_fail(LS_E_USAGE, "lockstep %s has no option %s; did you mean --set %.*s=%s?%s", verb->name,
+                    name, (int)key, ours, value, how);
+    else if (s == LS_OK && !*ours && h.how && verb->recipe)
+        s = ls_fail(LS_E_USAGE, "lockstep %s has no option %s; %s", verb->name, name, h.how);
+    ls_arena_release(&a);
+    return s;
+}
+
 static ls_status unknown_option(const ls_verb *verb, const char *name)
 {
     const char *names[64];
@@ -54,6 +81,7 @@ static ls_status unknown_option(const ls_verb *verb, const char *name)
     for (int l = 0; l < 3; l++)
         for (const ls_option_row *o = lists[l]; o && o->name && n < 64; o++)
             names[n++] = o->name;
+    LS_TRY(key_as_option(verb, name));
     const char *near = ls_nearest_name(name, names, n);
     if (near)
         return ls_fail(LS_E_USAGE, "lockstep %s has no option %s; did you mean %s?", verb->name, name, near);

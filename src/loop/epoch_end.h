@@ -3,8 +3,13 @@
 #pragma once
 #include "stand.h"
 
-/* Whether the epoch ends with an evaluation. `last`: training ends with it. */
-bool ls_epoch_evaluates(const ls_loop *l, int64_t epoch, bool last);
+/* Whether the epoch ends with an evaluation if it ends after `step`. `last`: training ends with it. */
+bool ls_epoch_evaluates(const ls_loop *l, int64_t epoch, int64_t step, bool last);
+/* Whether an evaluation of eval.every_steps follows this step. */
+bool ls_epoch_is_due(const ls_loop *l, int64_t step);
+/* That evaluation, within an epoch: a row, and a checkpoint if it is the best one so far (*saved).
+ * LS_E_STOPPED after a request in it: then the next attempt begins with it. Collective. */
+ls_status ls_epoch_within(ls_loop *l, int64_t epoch, ls_epoch_sum *sum, bool *saved);
 
 /* Ends an epoch: evaluates if it is due, writes the epoch's row, and saves if it is due. `whole`: all of its
  * steps are done, so it does not go on in a run with more train.steps. LS_E_STOPPED after a request in the
@@ -15,4 +20,3 @@ ls_status ls_epoch_end(ls_loop *l, int64_t epoch, const ls_epoch_sum *sum, bool 
 /* "loss 0.1234", or "no loss" where it has no value. */
 const char *ls_loss_text(char out[32], double loss);
 int ls_digits(int64_t n); /* of a number from 0 on */
-bool ls_dataset_is_text(const ls_dataset *set);

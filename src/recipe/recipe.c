@@ -52,8 +52,11 @@ static ls_status resolve(ls_recipe_state *state, ls_recipe *r)
                 return recipe_missing(state, k);
             if (set->value && pass && !ls_key_applies(k, r))
                 return refuse_foreign(r, state, k, set->where);
-            LS_TRY(set->value ? ls_key_read(k, r, set->value, &state->arena, set->where)
-                              : ls_key_default(k, r, &state->arena));
+            const ls_status s = set->value ? ls_key_read(k, r, set->value, &state->arena, set->where)
+                                           : ls_key_default(k, r, &state->arena);
+            if (s == LS_E_USAGE && set->value && set->value->kind == LS_YAML_SCALAR)
+                return ls_hint_value(k, set->value->text, set->where, s);
+            LS_TRY(s);
         }
     return ls_recipe_check(r);
 }

@@ -1,119 +1,293 @@
-/* recipe_foreign_keys.c - names of other programs for the keys of a recipe: PyTorch (DataLoader, DDP, FSDP),
- * Hugging Face Trainer and Accelerate, torchtitan, Axolotl, Lightning, DeepSpeed, Megatron, Ray Train. The
- * message about an unknown key names ours and says how it differs. A recipe that uses such a name is still an
- * error.
+/* recipe_foreign_keys.c - names and values of other programs, and what a recipe has in their place: PyTorch
+ * (DataLoader, DDP, FSDP, schedulers, profiler, torchrun), Ray Train, Hugging Face Trainer and Accelerate,
+ * torchtitan, Axolotl, Lightning, DeepSpeed. A recipe that uses such a name is still an error: its message
+ * says what to write. recipe_hint.c searches the table.
  */
-#include <ctype.h>
-#include <string.h>
 #include "recipe_read.h"
 
 #define MICRO "the samples of one forward pass on one rank"
 #define GLOBAL "the samples of an optimizer step over all ranks and micro-batches"
 #define DEGREE "a map of axes: {dp: auto, tp: 2}; one may be auto"
+#define NOT_NEEDED "not needed, leave it out: "
+#define MISSING "not in this version: "
+#define USE_PROFILE "use `lockstep train RECIPE --profile` (docs/howto/profiling.md)"
+#define IN_A_MODULE "not a key: a layer of your own is built in C (docs/modules.md)"
 
 const ls_foreign_name LS_FOREIGN_NAMES[] = {
     /* batches */
-    { "batch_size train_batch_size global_batch_size total_batch_size", "train.global_batch",
+    { "batch_size train_batch_size global_batch_size total_batch_size batch", "train.global_batch",
       GLOBAL "; what one rank takes at a time is train.micro_batch" },
     { "per_device_train_batch_size per_gpu_train_batch_size per_device_batch_size micro_batch_size "
-      "local_batch_size train_micro_batch_size_per_gpu "
-      "batch_size_per_device",
+      "local_batch_size train_micro_batch_size_per_gpu batch_size_per_device batch_size_per_gpu",
       "train.micro_batch", MICRO "; train.global_batch counts those of a whole optimizer step" },
-    { "per_device_eval_batch_size eval_batch_size val_batch_size", "train.micro_batch",
-      MICRO ", in evaluation too" },
+    { "per_device_eval_batch_size per_gpu_eval_batch_size eval_batch_size val_batch_size test_batch_size "
+      "eval.batch_size eval.batch eval.micro_batch validation.local_batch_size",
+      "train.micro_batch", MICRO ", in evaluation too" },
     { "gradient_accumulation_steps accumulate_grad_batches gradient_accumulation grad_accum_steps "
-      "grad_accumulation_steps",
+      "grad_accumulation_steps accumulation_steps accum_steps grad_accum",
       "train.global_batch",
       GLOBAL "; they are accumulated: global_batch / (micro_batch x data ranks) times" },
     { "drop_last dataloader_drop_last", "train.drop_last",
       "true by default, where PyTorch's DataLoader and the Trainer have false" },
-    { "num_workers", "workers",
+    { "auto_find_batch_size auto_scale_batch_size", NULL,
+      MISSING "`lockstep plan RECIPE` says what memory a train.micro_batch needs" },
+    { "num_workers scaling_config", "workers",
       "the ranks, as Ray's ScalingConfig counts them; a DataLoader's workers have no key: the threads of a "
       "rank load its data" },
+    { "data.num_workers dataloader.num_workers loader.num_workers train.num_workers", NULL,
+      NOT_NEEDED "the threads of a rank load its data" },
     { "cpus_per_worker resources_per_worker cpus_per_task", "cores_per_worker", "of each rank" },
     { "workers_per_node ranks_per_node tasks_per_node ntasks_per_node", "workers_per_host",
       "the most ranks of a host" },
-    { "dataloader_num_workers dataset_processes dataset_num_proc num_proc", "threads",
-      "of a rank: they load its data and compute; there are no loader processes" },
+    { "dataloader_num_workers dataset_processes dataset_num_proc num_proc preprocessing_num_workers "
+      "num_data_workers loader_workers",
+      "threads", "of a rank: they load its data and compute; there are no loader processes" },
+    { "pin_memory dataloader_pin_memory pin_memory_device prefetch_factor dataloader_prefetch_factor "
+      "persistent_workers dataloader_persistent_workers multiprocessing_context worker_init_fn collate_fn "
+      "batch_sampler in_order non_blocking reload_dataloaders_every_n_epochs dispatch_batches "
+      "split_batches even_batches use_seedable_sampler",
+      NULL, NOT_NEEDED "one thread of each rank reads the samples of the next steps" },
+    { "num_replicas set_epoch use_distributed_sampler distributed_sampler replace_sampler_ddp "
+      "sortish_sampler",
+      NULL,
+      NOT_NEEDED "the order follows from run.seed and the epoch, and each data rank reads its own "
+                 "samples" },
+    { "sampler weighted_sampler weighted_random_sampler balanced_sampling class_balanced", "data.sampler",
+      NULL },
+    { "sampler weighted_sampler weighted_random_sampler balanced_sampling class_balanced data.sampler", NULL,
+      MISSING "each sample is taken once in an epoch, in an order that data.shuffle and run.seed give" },
+    { "group_by_length length_column_name bucket_by_length", NULL,
+      MISSING "data.pack: true wastes no padding" },
     /* how long */
-    { "num_train_epochs num_epochs max_epochs n_epochs", "train.epochs", "a whole number" },
+    { "num_train_epochs num_epochs max_epochs n_epochs nepochs total_epochs", "train.epochs",
+      "a whole number" },
     { "max_steps train_steps training_steps num_train_steps num_training_steps num_steps max_iters "
-      "train_iters",
+      "train_iters iterations num_iterations total_iters training.steps",
       "train.steps", "optimizer steps; it ends a run before train.epochs do, and 0 is not a limit" },
-    { "early_stopping_patience patience early_stop_patience early_stopping_rounds",
+    { "debug_steps limit_train_batches max_steps_per_epoch batches_per_epoch overfit_batches",
+      "train.steps_per_epoch", "optimizer steps, a whole number; 0: all samples" },
+    { "min_epochs min_steps", NULL, MISSING "train.early_stopping.patience is what ends a run early" },
+    { "fast_dev_run dry_run dummy", NULL,
+      "use `lockstep train RECIPE --dry-run`, or a few steps: train.steps: 5" },
+    { "num_sanity_val_steps sanity_check", NULL,
+      NOT_NEEDED "before the first step the training, update and evaluation programs are all compiled" },
+    { "start_epoch last_step last_epoch initial_epoch resume_epoch ignore_data_skip load_step "
+      "run_resume_demo",
+      NULL,
+      NOT_NEEDED "the same command continues the run at its next sample; --resume CHECKPOINT names another "
+                 "checkpoint" },
+    { "early_stopping_patience patience early_stop_patience early_stopping_rounds early_stop",
       "train.early_stopping.patience",
       "epochs without an improvement of checkpoint.best's metric after which training ends" },
     { "early_stopping_threshold min_delta early_stopping_min_delta", "train.early_stopping.min_delta",
       "an improvement is larger than this" },
-    { "max_time max_duration time_budget_s time_limit_s", "run.time_limit", "seconds" },
+    { "max_time max_duration time_budget_s time_limit_s max_train_time", "run.time_limit", "seconds" },
+    { "do_train do_eval do_predict evaluate eval_only test_only", NULL,
+      NOT_NEEDED "`lockstep train`, `lockstep eval` and `lockstep predict` are commands" },
     /* optimizer */
-    { "learning_rate base_lr max_lr initial_lr", "optimizer.lr", "the rate before the schedule" },
+    { "learning_rate base_lr initial_lr peak_lr init_lr", "optimizer.lr", "the rate before the schedule" },
+    { "max_lr", "optimizer.lr", "the highest rate: schedules begin with a warm-up up to it" },
     { "beta1 beta2 adam_beta1 adam_beta2 adam_betas", "optimizer.betas", "both in one list: [0.9, 0.999]" },
     { "eps epsilon adam_epsilon adam_eps", "optimizer.eps",
       "added to the root of the second moment, as PyTorch does" },
-    { "weight_decay wd", "optimizer.weight_decay",
+    { "weight_decay wd l2 l2_reg", "optimizer.weight_decay",
       "decoupled with optimizer.type adamw, added to the gradient with adam and sgd; of every parameter" },
-    { "optim optimizer_type optimizer_name", "optimizer.type", "adam, adamw or sgd" },
+    { "optimizer optim optimizer_type optimizer_name optim_type opt optimizer.name optimizer.class "
+      "optimizer_class",
+      "optimizer.type", "adam, adamw, sgd, lion, muon or adafactor" },
+    { "no_decay norm_weight_decay bias_weight_decay param_groups optim_target_modules lr_mult "
+      "layer_decay llrd",
+      "optimizer.groups", "maps such as {match: \"pattern:*bias\", weight_decay: 0, lr_factor: 0.1}" },
+    { "optim_args optimizer_kwargs optimizer_params optim_kwargs optimizer.params optimizer.kwargs",
+      "optimizer", "its keys stand beside optimizer.type" },
+    { "foreach fused capturable differentiable set_to_none optimizer.implementation zero_grad "
+      "fused_optimizer early_step_in_backward optimizer_in_backward",
+      NULL, NOT_NEEDED "an update is one pass over each unit, and gradients are not kept between steps" },
+    { "amsgrad maximize rho lr_decay hessian_update_interval", NULL,
+      MISSING "`lockstep recipe --reference` lists the keys of each optimizer" },
     { "max_grad_norm grad_clip gradient_clip_val gradient_clipping clip_grad clip_grad_norm clip_grad_norm_ "
-      "max_norm",
+      "max_norm clip grad_norm_clip gradient_clip",
       "train.clip_norm", "the global norm over all ranks; 0, the default, clips nothing" },
+    { "clip_grad_value clip_value gradient_clip_algorithm grad_clip_value norm_type", NULL,
+      MISSING "train.clip_norm clips the 2-norm of all gradients" },
+    { "error_if_nonfinite detect_anomaly terminate_on_nan check_nan logging_nan_inf_filter nan_to_num "
+      "skip_nan",
+      "train.nonfinite", "stop, the default, names the operation; skip goes on without the step" },
     { "average_tokens_across_devices", "train.loss_mean", "global, the default, is that" },
-    { "freeze freeze_layers frozen_parameters", "train.freeze",
-      "names of parameters or modules, separated by spaces" },
+    { "freeze freeze_layers frozen_parameters requires_grad freeze_backbone trainable_parameters",
+      "train.freeze", "names of parameters or modules that are not trained, separated by spaces" },
+    { "ema ema_alpha ema_rate use_ema model_ema model_ema_decay ema_decay_rate", "optimizer.ema_decay",
+      "a decay such as 0.999; eval.ema evaluates with the averages" },
+    { "swa swa_lr swa_start swa_epochs stochastic_weight_avg", NULL,
+      MISSING "optimizer.ema_decay keeps a moving average of the weights" },
+    { "neftune_noise_alpha noise_alpha gradient_noise", NULL, MISSING "no noise is added" },
+    /* loss */
+    { "criterion loss_fn loss_function loss_type loss_func", "loss",
+      "of a model with model.outputs; a classifier has the cross-entropy without it (docs/arrays.md)" },
+    { "label_smoothing_factor smoothing", "train.label_smoothing", "0 to below 1" },
+    { "reduction size_average", "train.loss_mean",
+      "global: one mean over all targets of a step; micro_batch: the mean of the micro-batches' means" },
+    { "ignore_index", NULL,
+      NOT_NEEDED "padding of a text counts nothing; of masks data.ignore is the value that does not count" },
+    { "class_weights class_weight pos_weight loss_weight loss_weights", "loss.class_weights", NULL },
+    { "class_weights class_weight pos_weight loss_weight loss_weights", NULL,
+      MISSING "a loss of model.outputs takes a field with a weight for each sample (docs/arrays.md)" },
     /* schedule */
-    { "num_warmup_steps warmup_iters lr_warmup_steps lr_warmup_iters", "schedule.warmup_steps",
-      "optimizer steps" },
-    { "warmup_ratio warmup_fraction warmup_epochs warmup", "schedule.warmup_steps",
-      "a number of optimizer steps, not a part of the run or epochs" },
-    { "lr_scheduler_type lr_scheduler scheduler scheduler_type lr_decay_style decay_type", "schedule.type",
-      "constant, step, cosine or linear; each begins with schedule.warmup_steps" },
-    { "min_learning_rate lr_min eta_min", "schedule.min_lr", "a rate" },
-    { "min_lr_rate min_lr_factor min_lr_ratio cosine_min_lr_ratio", "schedule.min_lr",
-      "a rate, not a factor of optimizer.lr" },
-    { "t_max lr_decay_iters lr_decay_steps", "schedule.total_steps", "optimizer steps, not epochs" },
+    { "num_warmup_steps warmup_iters lr_warmup_steps lr_warmup_iters warmup_num_steps",
+      "schedule.warmup_steps", "optimizer steps" },
+    { "warmup_ratio warmup_fraction warmup_epochs warmup pct_start warmup_proportion lr_warmup_epochs",
+      "schedule.warmup_steps", "a number of optimizer steps, not a part of the run or epochs" },
+    { "schedule lr_scheduler_type lr_scheduler scheduler scheduler_type lr_decay_style decay_type "
+      "lr_schedule "
+      "scheduler_name lr_policy sched schedule.name scheduler.name scheduler.type lr_scheduler.type",
+      "schedule.type", "constant, step, cosine or linear; each begins with schedule.warmup_steps" },
+    { "min_learning_rate lr_min eta_min end_lr final_lr", "schedule.min_lr", "a rate" },
+    { "min_lr_rate min_lr_factor min_lr_ratio cosine_min_lr_ratio final_div_factor end_factor",
+      "schedule.min_lr", "a rate, not a factor of optimizer.lr" },
+    { "t_max lr_decay_iters lr_decay_steps decay_steps cosine_steps lr_scheduler.total_steps",
+      "schedule.total_steps", "optimizer steps, not epochs" },
+    { "lr_gamma lr_step_size decay_factor", "schedule.gamma",
+      "with schedule.type: step and schedule.step_size or schedule.step_epochs" },
+    { "milestones lr_steps", NULL,
+      MISSING "schedule.type: step cuts the rate after equal numbers of steps or epochs" },
+    { "lr_scheduler_kwargs scheduler_kwargs scheduler_params scheduler_config", "schedule",
+      "its keys stand beside schedule.type" },
+    { "anneal_strategy cycle_momentum base_momentum max_momentum div_factor three_phase start_factor "
+      "t_0 t_mult cooldown threshold_mode decay_ratio lr_decay_rate lr_decay_ratio lr_lambda",
+      NULL, MISSING "`lockstep recipe --reference` lists the keys of each schedule.type" },
     /* precision */
-    { "bf16 fp16 amp precision mixed_precision mixed_precision_param param_dtype torch_dtype dtype",
+    { "bf16 bfloat16 use_bf16 bf16_full_eval bf16.enabled downcast_bf16", "precision.param: bf16",
+      "master weights stay in f32" },
+    { "fp16 float16 use_fp16 half fp16_full_eval fp16.enabled half_precision fp16_opt_level",
+      "precision.param: f16", "with dynamic loss scaling; master weights stay in f32" },
+    { "amp use_amp autocast precision mixed_precision mixed_precision_param param_dtype torch_dtype dtype "
+      "amp_dtype autocast_dtype mp_policy mp_param_dtype mixed_precision_policy training.dtype",
       "precision.param", "bf16, f16 (with dynamic loss scaling) or f32; master weights stay in f32" },
-    { "reduce_dtype mixed_precision_reduce grad_reduce_dtype", "precision.reduce",
-      "f32, bf16 or f16: sums of gradients over ranks" },
+    { "reduce_dtype mixed_precision_reduce grad_reduce_dtype communication_data_type fp32_reduce_scatter "
+      "ddp_comm_hook comm_hook mixed_precision.reduce gradient_dtype",
+      "precision.reduce", "f32, bf16 or f16: sums of gradients over ranks" },
     { "output_dtype", "precision.output", "as MixedPrecisionPolicy has it, of the whole model" },
-    { "cast_inputs", "precision.cast_forward_inputs", "true or false" },
+    { "cast_inputs cast_root_forward_inputs", "precision.cast_forward_inputs", "true or false" },
+    { "buffer_dtype keep_low_precision_grads fp32_residual_connection", NULL,
+      MISSING "buffers stay in f32, and the optimizer reads sums in f32" },
     { "init_scale loss_scale initial_scale_power", "precision.scaler.init",
       "f16: the scale of the loss at first" },
-    { "growth_factor", "precision.scaler.growth", "f16: a factor above 1" },
+    { "growth_factor scale_factor", "precision.scaler.growth", "f16: a factor above 1" },
     { "backoff_factor", "precision.scaler.backoff", "f16: a factor below 1" },
     { "growth_interval loss_scale_window", "precision.scaler.interval", "f16: good steps in a row" },
+    { "grad_scaler gradscaler use_scaler hysteresis min_loss_scale fp16_backend half_precision_backend "
+      "scaler cache_enabled use_grad_scaler auto_cast",
+      NULL, NOT_NEEDED "precision.param: f16 scales the loss by itself (precision.scaler)" },
+    { "tf32 allow_tf32 float32_matmul_precision set_float32_matmul_precision matmul_precision",
+      "kernels: tf32", "with device: cuda" },
+    { "float8 fp8 fp8_recipe enable_fsdp_float8_all_gather load_in_8bit load_in_4bit quantization "
+      "quantize bnb_4bit_compute_dtype quantization_config",
+      NULL, MISSING "precision.param has f32, bf16 and f16" },
+    { "lora lora_r lora_alpha lora_rank lora_dropout lora_target_modules peft adapter qlora", NULL,
+      MISSING "train.freeze trains a part of the parameters" },
     /* ranks */
-    { "world_size nproc_per_node num_processes devices gpus num_gpus n_gpus num_nodes", "workers",
-      "the ranks of the run; on several hosts mpirun or srun starts them (docs/ranks.md)" },
-    { "fsdp fsdp_config strategy sharding_strategy parallelism distributed_type", "parallel.data",
+    { "world_size nproc_per_node num_processes devices gpus num_gpus n_gpus nprocs nproc n_gpu "
+      "num_devices gpus_per_node ngpus_per_node gpus_per_trial",
+      "workers", "the ranks of the run; on several hosts mpirun or srun starts them (docs/ranks.md)" },
+    { "nnodes num_nodes num_machines nodes n_nodes hostfile hosts", NULL,
+      "use `lockstep train RECIPE --hosts a:4,b:4` (docs/howto/several-hosts.md)" },
+    { "rank world_rank global_rank node_rank machine_rank rank0_only dp_rank tp_rank local_world_size "
+      "local_rank master_addr master_port main_process_ip main_process_port dist_url init_method "
+      "rdzv_backend rdzv_endpoint rdzv_id rdzv_conf standalone start_method process_group group_rank "
+      "multiprocessing_distributed main_training_function same_network monitor_interval pg_options "
+      "world_size_env process_group_backend",
+      NULL,
+      NOT_NEEDED "`lockstep train RECIPE --workers N` starts the ranks, --hosts those of several hosts" },
+    { "dist_backend ddp_backend nccl gloo distributed_backend nccl_p2p_disable nccl_debug "
+      "nccl_socket_ifname nccl_ib_disable torch_distributed_debug torch_nccl_blocking_wait",
+      NULL, NOT_NEEDED "ranks of a host share memory, hosts speak MPI, GPUs use NCCL where it is found" },
+    { "device_id device_ids output_device gpu gpu_id gpu_ids cuda_device cuda_visible_devices main_gpu "
+      "map_location to_device move_to_device device_placement set_device use_mps_device",
+      NULL, NOT_NEEDED "each rank takes its own cores or its own GPU (of those in CUDA_VISIBLE_DEVICES)" },
+    { "fsdp fsdp_config strategy sharding_strategy parallelism distributed_type parallel_strategy "
+      "fsdp_version zero_optimization zero_stage zero_optimization.stage deepspeed ddp distributed "
+      "data_parallel fsdp2 fully_shard deepspeed_config fsdp_plugin ddp_config distributed_strategy",
+      "parallel.data",
       "fsdp (the default), ddp, hybrid or none; FSDP1's FULL_SHARD and the like are taken too" },
-    { "auto_wrap_policy fsdp_auto_wrap_policy fsdp_transformer_layer_cls_to_wrap "
-      "transformer_layer_cls_to_wrap fsdp_min_num_params",
+    { "auto_wrap_policy fsdp_auto_wrap_policy fsdp_transformer_layer_cls_to_wrap transformer_layer_cls "
+      "transformer_layer_cls_to_wrap fsdp_min_num_params min_num_params wrap_policy wrapping_policy "
+      "fsdp_wrap_policy module_classes_to_ignore",
       "parallel.units", "class:NAME, pattern:GLOB or size:1e6, or several of them" },
-    { "fsdp_reshard_after_forward fsdp_sharding_strategy", "parallel.reshard_after_forward",
+    { "fsdp_reshard_after_forward fsdp_sharding_strategy reshard", "parallel.reshard_after_forward",
       "true, false or a number of slices" },
-    { "tensor_parallel_degree tensor_model_parallel_size tensor_parallel_size tp tp_size tp_degree",
+    { "sync_module_states fsdp_sync_module_states use_orig_params fsdp_use_orig_params param_init_fn "
+      "fsdp_cpu_ram_efficient_loading cpu_ram_efficient_loading init_sync init_empty_weights meta_device "
+      "low_cpu_mem_usage broadcast_from_rank0 device_map",
+      NULL,
+      NOT_NEEDED "each rank makes or reads only the slices that it stores, under the model's own names" },
+    { "limit_all_gathers overlap_comm contiguous_gradients round_robin_gradients "
+      "stage3_prefetch_bucket_size stage3_max_live_parameters stage3_max_reuse_distance "
+      "stage3_param_persistence_threshold sub_group_size set_modules_to_forward_prefetch",
+      NULL, NOT_NEEDED "the compiler places gathers and sums; parallel.prefetch says how far ahead" },
+    { "find_unused_parameters ddp_find_unused_parameters static_graph gradient_as_bucket_view "
+      "broadcast_buffers ddp_broadcast_buffers check_reduction delay_all_reduce_named_params join "
+      "zero_allow_untested_optimizer prescale_gradients sparse_gradients gradient_predivide_factor",
+      NULL, NOT_NEEDED "the step is compiled: it is known which parameters get a gradient, and when" },
+    { "ignored_modules ignored_states ignored_params ignored_parameters shard_placement_fn "
+      "fsdp_ignored_modules",
+      NULL, MISSING "every parameter is in a unit; train.freeze keeps values as they are" },
+    { "no_sync require_backward_grad_sync sync_each_batch set_requires_gradient_sync "
+      "set_is_last_backward gradient_sync",
+      "parallel.synchronize",
+      "once: gradients are reduced after the last micro-batch; each: after every one" },
+    { "tensor_parallel_degree tensor_model_parallel_size tensor_parallel_size tp tp_size tp_degree "
+      "tensor_parallel tp_mesh",
       "parallel.mesh", DEGREE ": axis tp splits layers" },
+    { "tp_mapping parallelize_plan tp_plan parallelize_module", "parallel.tensor",
+      "auto, or words such as \"colwise:q_proj rowwise:o_proj\"" },
     { "data_parallel_shard_degree dp_shard dp_shard_size fsdp_size", "parallel.mesh",
       DEGREE "; parallel.data: fsdp shards over all data ranks, hybrid over axis shard" },
     { "data_parallel_replicate_degree dp_replicate dp_replicate_size", "parallel.mesh",
       DEGREE "; parallel.data: hybrid copies over axis dp, shards over axis shard" },
-    { "data_parallel_degree data_parallel_size dp dp_size device_mesh", "parallel.mesh", DEGREE },
-    { "sequence_parallel enable_sequence_parallel", "parallel.sequence", "true or false, beside axis tp" },
+    { "data_parallel_degree data_parallel_size dp dp_size device_mesh mesh_shape mesh_dim_names dp_mesh",
+      "parallel.mesh", DEGREE },
+    { "sequence_parallel enable_sequence_parallel sp", "parallel.sequence", "true or false, beside axis tp" },
+    { "loss_parallel disable_loss_parallel enable_loss_parallel", NULL,
+      NOT_NEEDED "where axis tp splits the output layer, the cross-entropy is computed on split logits" },
+    { "pipeline_parallel_degree pipeline_parallel pp pp_size pipeline_model_parallel_size "
+      "pipeline_parallel_schedule context_parallel_degree context_parallel cp cp_size "
+      "expert_parallel_degree expert_parallel ep enable_async_tensor_parallel "
+      "pipeline_parallel_microbatch_size",
+      NULL, MISSING "parallel.mesh has axes that replicate, that shard and that split tensors" },
     { "gradient_checkpointing use_gradient_checkpointing activation_checkpointing activation_checkpoint "
-      "checkpoint_activations fsdp_activation_checkpointing "
-      "recompute_granularity",
+      "checkpoint_activations fsdp_activation_checkpointing recompute_granularity "
+      "activation_checkpoint.mode apply_activation_checkpointing grad_checkpointing remat use_reentrant "
+      "gradient_checkpointing_kwargs partition_activations activation_checkpointing_policy "
+      "selective_ac_option",
       "parallel.recompute", "units or class:NAME in place of true" },
-    { "cpu_offload offload_params offload_policy enable_cpu_offload fsdp_offload_params", "parallel.offload",
-      "cpu in place of true" },
+    { "cpu_offload offload_params offload_policy enable_cpu_offload fsdp_offload_params offload "
+      "offload_optimizer offload_param offload_param.device offload_optimizer.device",
+      "parallel.offload", "cpu in place of true" },
     { "backward_prefetch fsdp_backward_prefetch", "parallel.prefetch.backward",
       "how many units ahead; 1 is BACKWARD_PRE" },
     { "forward_prefetch fsdp_forward_prefetch", "parallel.prefetch.forward", "how many units ahead" },
-    { "bucket_cap_mb ddp_bucket_cap_mb", "parallel.bucket", "bytes, as 25MiB" },
-    { "sync_batchnorm sync_bn", "parallel.sync_batch_norm", "true or false; resnet" },
-    { "num_threads torch_num_threads omp_num_threads", "threads", "of a rank; 0: cores / ranks" },
-    { "accelerator use_cpu no_cuda use_gpu", "device", "cpu or ref" },
+    { "bucket_cap_mb ddp_bucket_cap_mb reduce_bucket_size allgather_bucket_size bucket_size",
+      "parallel.bucket", "bytes, as 25MiB" },
+    { "sync_batchnorm sync_bn convert_sync_batchnorm", "parallel.sync_batch_norm", "true or false; resnet" },
+    { "num_threads torch_num_threads omp_num_threads set_num_threads", "threads",
+      "of a rank; 0: cores / ranks" },
+    { "accelerator use_cpu no_cuda use_gpu cuda use_cuda device_type no_accel", "device",
+      "auto, the default, takes a GPU where there is one; cpu, cuda and ref are named" },
+    { "no_mps mps tpu_num_cores use_ipex tpu xla ipex", NULL, MISSING "device has cpu and cuda" },
+    { "max_memory gpu_memory_limit memory_fraction set_per_process_memory_fraction", "device_memory",
+      "a size, as 16GiB" },
+    /* compiler and kernels */
+    { "compile compile.enable compile.components torch_compile torch_compile_backend torch_compile_mode "
+      "torchdynamo dynamo_backend fullgraph "
+      "jit_mode_eval enable_compiled_autograd jit torchscript inductor use_compile compile_model",
+      NULL, NOT_NEEDED "every step is compiled before it runs" },
+    { "attn_implementation use_flash_attention flash_attention use_flash_attention_2 sdp_attention "
+      "xformers_attention use_liger_kernel use_cache channels_last memory_format inplace gc_freq "
+      "torch_empty_cache_steps empty_cache expandable_segments pytorch_cuda_alloc_conf",
+      NULL, NOT_NEEDED "the compiler chooses kernels, layouts and memory before the first step" },
+    { "deterministic full_determinism cudnn_benchmark cudnn_deterministic use_deterministic_algorithms "
+      "benchmark cublas_workspace_config deterministic_algorithms",
+      NULL, NOT_NEEDED "results are deterministic (docs/numerics.md)" },
     /* data */
     { "sequence_len sequence_length seq_len max_length max_seq_length max_seq_len block_size context_length "
       "model_max_length cutoff_len",
@@ -122,95 +296,191 @@ const ls_foreign_name LS_FOREIGN_NAMES[] = {
     { "max_target_length max_output_length", "data.target_length", "tokens, with the end token" },
     { "sample_packing packing", "data.pack",
       "true, the default, cuts windows out of the concatenated documents" },
-    { "dataset dataset_name datasets", "data.type",
-      "a set that is known, or idx, text or pairs for files of your own" },
-    { "data_path data_dir dataset_path dataset_dir root", "data.path",
-      "the folder of a known set; files of text are data.train_text, images data.train_images" },
-    { "train_file train_files data_files", "data.train_text",
-      "a file or a pattern; images: data.train_images and data.train_labels" },
-    { "validation_file eval_file test_file", "data.eval_text",
-      "a file or a pattern; images: data.eval_images and data.eval_labels" },
-    { "val_set_size validation_split val_split test_size", "data.eval_fraction",
-      "a part of the documents between 0 and 1, not their number" },
+    { "padding truncation pad_to_max_length pad_to_multiple_of padding_strategy", "data.pack: false",
+      "of text: documents are padded or truncated to data.seq_length; of images data.augment.padding" },
+    { "attention_mask input_ids labels pad_token pad_token_id padding_side return_tensors label_names "
+      "remove_unused_columns remove_columns columns batched keep_in_memory label_pad_token_id "
+      "group_texts set_format",
+      NULL, NOT_NEEDED "the loader makes tokens, targets and masks; padding has no loss" },
+    { "data dataset dataset_name datasets dataset_type data.name dataset.name data_type", "data.type",
+      "a set that is known, or images, arrays, text or pairs for files of your own" },
+    { "data_path data_dir dataset_path dataset_dir root data_root imagefolder image_folder train_dir",
+      "data.path", "the folder of a known set or of images; files of text are data.train_text" },
+    { "train_file train_files data_files dataset_config dataset_config_name text_file", "data.train_text",
+      "a file or a pattern; images: data.path, tables: data.train" },
+    { "validation_file eval_file test_file val_file eval_dataset val_dataset", "data.eval_text",
+      "a file or a pattern; images: data.eval_images, tables: data.eval" },
+    { "val_set_size validation_split val_split test_size val_fraction eval_split val_size",
+      "data.eval_fraction", "a part between 0 and 1, not a number of samples" },
+    { "dataset_percentage split split_spec train_split dataset_split", "data.train_percentage",
+      "of a text, as train[:5%]: 5" },
     { "text_column dataset_text_field text_field", "data.field", "with data.documents: json" },
-    { "tokenizer_name tokenizer_path tokenizer_name_or_path tokenizer_config", "data.tokenizer",
-      "a tokenizer.json or spiece.model, a folder with one, or bytes" },
+    { "source_column input_column", "data.source", "of pairs" },
+    { "target_column output_column", "data.target", "of pairs" },
+    { "tokenizer_name tokenizer_path tokenizer_name_or_path tokenizer_config tokenizer hf_assets_path",
+      "data.tokenizer", "a tokenizer.json or spiece.model, a folder with one, or bytes" },
     { "source_prefix", "data.prefix", "put before each source" },
-    { "max_train_samples", "data.train_samples", "pairs; 0: all" },
-    { "max_eval_samples max_val_samples", "data.eval_samples", "pairs; 0: all" },
+    { "max_train_samples train_subset num_train_samples", "data.train_samples", "pairs; 0: all" },
+    { "max_eval_samples max_val_samples num_eval_samples limit_val_batches limit_test_batches eval_iters",
+      "data.eval_samples", "pairs; 0: all. Other data are evaluated whole" },
+    { "download_config streaming trust_remote_code use_auth_token use_fast cache_dir download_mode "
+      "preprocess overwrite_cache",
+      NULL, NOT_NEEDED "`lockstep get` downloads into the cache, and no downloaded code is run" },
+    { "shuffle_buffer_size shuffle_buffer buffer_size", NULL,
+      NOT_NEEDED "data.shuffle permutes all samples" },
+    { "image_mean pixel_mean normalize_mean", "data.mean", "of pixels between 0 and 1" },
+    { "image_std pixel_std normalize_std normalize", "data.std", "of pixels between 0 and 1; data.mean too" },
+    { "transform transforms train_transform augmentation augmentations data_augmentation augment aug "
+      "target_transform auto_augment",
+      "data.augment", "crops, flips, RandAugment and more (docs/augmentation.md)" },
+    { "random_crop random_resized_crop crop", "data.augment.crop", "padded or resized" },
+    { "crop_size train_crop_size val_crop_size input_size img_size resolution image_resolution", "data.size",
+      "height and width that the model sees; of images that are not in files model.image_size" },
+    { "resize_size val_resize_size center_crop", "data.resize", "the shorter side, in evaluations" },
+    { "random_horizontal_flip hflip horizontal_flip flip_prob hflip_prob", "data.augment.flip",
+      "a probability" },
+    { "num_ops", "data.augment.randaugment.ops", "operations of each image" },
+    { "color_jitter colour_jitter colorjitter", "data.augment.jitter",
+      "maps brightness, contrast, saturation and hue to numbers" },
+    { "random_erasing random_erase reprob random_erasing_prob", "data.augment.erase", "a probability" },
+    { "mixup_alpha mixup_prob", "data.augment.mixup", "alpha of Beta(alpha, alpha)" },
+    { "cutmix_alpha cutmix_prob", "data.augment.cutmix", "alpha of Beta(alpha, alpha)" },
+    { "random_rotation rotation vertical_flip vflip gaussian_blur random_affine random_perspective "
+      "interpolation antialias grayscale augmix trivial_augment",
+      NULL, MISSING "docs/augmentation.md lists what there is" },
     /* model */
     { "model_name_or_path pretrained_model_name_or_path base_model model_name pretrained initial_load_path "
-      "init_from load",
+      "init_from load weights pretrained_weights load_weights checkpoint_path weights_path from_pretrained "
+      "load_from load_checkpoint model_path initial_load_in_hf finetune_from",
       "model.init",
       "a file or folder of weights, looked for here, in LOCKSTEP_DATA and in the cache; nothing is "
       "downloaded" },
-    { "model_type arch architecture base_model_type", "model.type", "the architecture" },
-    { "hidden_dim d_model n_embd embed_dim dim", "model.hidden_size", "the width of a token" },
-    { "num_layers n_layer n_layers num_hidden_layers depth", "model.layers", "blocks" },
-    { "num_heads n_head n_heads num_attention_heads", "model.heads", "attention heads" },
+    { "strict load_strict", "model.init_strict", "false skips and lists names that only one side has" },
+    { "weights_only assign mmap use_safetensors", NULL,
+      NOT_NEEDED "of a .pt file only plain state dicts are read, and no code of it is run" },
+    { "replace_head reset_classifier reinit_head new_head exclude_from_loading", "model.reset",
+      "modules that keep their random values" },
+    { "key_mapping rename_keys", "model.rename", "as [{from: \"module.*\", to: \"*\"}]" },
+    { "model model_type arch architecture base_model_type model.name backbone network model_arch "
+      "encoder_name "
+      "model.flavor model_class net",
+      "model.type", "the architecture" },
+    { "hidden_dim d_model n_embd embed_dim dim embedding_dim emb_dim", "model.hidden_size",
+      "the width of a token" },
+    { "num_layers n_layer n_layers num_hidden_layers depth num_blocks", "model.layers", "blocks" },
+    { "num_heads n_head n_heads num_attention_heads nhead", "model.heads", "attention heads" },
     { "num_key_value_heads num_kv_heads n_kv_heads", "model.kv_heads", "0: as many as model.heads" },
-    { "intermediate_size d_ff ffn_dim mlp_dim ffn_hidden_size", "model.mlp_size",
+    { "intermediate_size d_ff ffn_dim mlp_dim ffn_hidden_size dim_feedforward", "model.mlp_size",
       "the width inside a block's MLP" },
-    { "num_classes n_classes num_labels", "model.classes", "the size of the output" },
-    { "activation hidden_act", "model.act", "relu, gelu or gelu_tanh" },
-    { "rms_norm_eps layer_norm_epsilon", "model.norm_eps", "of RMS norm" },
+    { "num_classes n_classes num_labels nclasses", "model.classes", "the size of the output" },
+    { "num_channels in_chans input_channels n_channels", "model.in_channels", "channels of an image" },
+    { "hidden_layers hidden_sizes hidden_dims layer_sizes hidden_units", "model.hidden",
+      "of an mlp: a list of widths" },
+    { "activation hidden_act nonlinearity", "model.act", "relu, gelu or gelu_tanh" },
+    { "rms_norm_eps layer_norm_epsilon layer_norm_eps", "model.norm_eps", "of RMS norm" },
     { "tie_word_embeddings tie_weights weight_tying", "model.tied", "true or false" },
     { "initializer_range", "model.init_deviation", "of initial weights" },
-    { "dropout_rate hidden_dropout_prob", "model.dropout", "the part of elements that is 0" },
+    { "dropout_rate hidden_dropout_prob drop_rate dropout_prob", "model.dropout",
+      "the part of elements that is 0" },
     { "attention_probs_dropout_prob attn_dropout attn_pdrop", "model.attention_dropout",
       "the part of attention's probabilities that is 0" },
-    /* evaluation, checkpoints, the run */
-    { "eval_steps eval_interval eval_freq val_check_interval check_val_every_n_epoch evals_per_epoch "
-      "eval_strategy evaluation_strategy",
-      "eval.every_epochs", "epochs, not steps; 0: only after the last; -1: never" },
-    { "save_steps save_interval checkpoint_interval checkpoint_every every_n_train_steps",
+    { "drop_path drop_path_rate stochastic_depth_prob", "model.stochastic_depth", "of convnext" },
+    { "out_channels kernel_size stride dilation in_features out_features groupnorm affine bias "
+      "track_running_stats num_features conv_proj net1 net2",
+      NULL, IN_A_MODULE },
+    /* evaluation */
+    { "eval_steps eval_interval eval_freq val_check_interval val_freq val_interval validation.freq "
+      "eval_every eval_every_steps evaluation_interval",
+      "eval.every_steps", "optimizer steps; eval.every_epochs counts epochs" },
+    { "check_val_every_n_epoch evals_per_epoch eval_strategy evaluation_strategy run_validation "
+      "validation validate eval.every eval.interval validation.enable",
+      "eval.every_epochs", "epochs; 0: only after the last; -1: never" },
+    { "eval_accumulation_steps prediction_loss_only include_inputs_for_metrics "
+      "batch_eval_metrics past_index inference_mode eval_use_gather_object",
+      NULL, NOT_NEEDED "an evaluation is compiled, and counts its metrics as it runs" },
+    { "eval_delay eval_on_start", NULL, MISSING "the first evaluation follows epoch eval.every_epochs" },
+    { "compute_metrics metrics metric", "eval.metrics", "a list of f1, auc and perplexity" },
+    { "predict_with_generate generation_max_length max_new_tokens generation_config", "eval.generate.tokens",
+      "the most tokens of a text; 0: none (t5)" },
+    { "generation_num_beams num_beams beam_size", "eval.generate.beams", "1: no beam search (t5)" },
+    { "no_repeat_ngram_size", "eval.generate.no_repeat", "0: no limit (t5)" },
+    /* checkpoints */
+    { "save_steps save_interval checkpoint_interval checkpoint_every every_n_train_steps "
+      "checkpoint.interval checkpoint.every checkpoint.steps checkpoint.save_steps ckpt_interval "
+      "save_every steps_per_checkpoint save_every_steps",
       "checkpoint.every_steps", "optimizer steps; 0: none by steps; checkpoint.every_epochs counts epochs" },
-    { "save_strategy save_freq checkpoint_frequency saves_per_epoch every_n_epochs",
+    { "save_strategy save_freq checkpoint_frequency saves_per_epoch every_n_epochs checkpoint.enable "
+      "checkpoint.enable_checkpoint enable_checkpointing enable_checkpoint save_every_epochs "
+      "train_time_interval save_epochs",
       "checkpoint.every_epochs", "epochs; 0: only after the last; -1: none" },
-    { "save_total_limit num_to_keep keep_latest_k", "checkpoint.keep",
+    { "save_total_limit num_to_keep keep_latest_k max_to_keep keep_last", "checkpoint.keep",
       "the latest ones; checkpoint.keep_best ones are kept besides" },
-    { "save_top_k top_k", "checkpoint.keep_best", "the best ones, by checkpoint.best" },
-    { "metric_for_best_model load_best_model_at_end checkpoint_score_attribute monitor",
+    { "save_top_k top_k save_best save_best_only", "checkpoint.keep_best",
+      "the best ones, by checkpoint.best" },
+    { "metric_for_best_model load_best_model_at_end checkpoint_score_attribute monitor best_metric "
+      "checkpoint_metric",
       "checkpoint.best.metric", "train_loss, eval_loss, eval_NAME; the best is RUN/checkpoints/best" },
     { "greater_is_better checkpoint_score_order", "checkpoint.best.mode", "min or max" },
     { "async_save async_mode async_checkpoint", "checkpoint.async", "true or false" },
-    { "single_file_per_rank state_dict_type fsdp_state_dict_type", "checkpoint.files",
-      "whole (a full state dict) or per_rank (a sharded one)" },
+    { "single_file_per_rank state_dict_type fsdp_state_dict_type save_on_each_node full_state_dict",
+      "checkpoint.files", "whole (a full state dict) or per_rank (a sharded one)" },
     { "max_shard_size", "checkpoint.max_file", "a size, as 5GiB" },
-    { "resume_from_checkpoint auto_resume_from_checkpoints resume ckpt_path restore_from", "run.name",
-      "a run of that name continues from its latest checkpoint by itself; --resume CHECKPOINT names another, "
-      "and model.init begins a new run with its weights" },
-    { "output_dir out_dir save_dir default_root_dir dump_folder storage_path logging_dir work_dir",
+    { "save_model save_final_model checkpoint_dir_name save_weights_only save_only_model export export_path "
+      "last_save_model_only last_save_in_hf stage3_gather_16bit_weights_on_model_save save_file model_out "
+      "save_name file_save_name full_model",
+      "checkpoint.export",
+      "a file for the whole model, as whole.pt; checkpoints have the optimizer state too" },
+    { "export_dtype save_dtype", NULL, "use `lockstep export RUN --to FILE --dtype bf16`" },
+    { "offload_to_cpu save_safetensors save_last restore_callback_states_from_checkpoint state_dict "
+      "model_state_dict optimizer_state_dict optim_state_dict save_on_train_epoch_end "
+      "flatten_optimizer_state_dict create_seed_checkpoint enable_first_step_checkpoint metadata_path",
+      NULL, NOT_NEEDED "a checkpoint has weights (safetensors), optimizer state and place in the data" },
+    { "resume_from_checkpoint auto_resume_from_checkpoints resume ckpt_path restore_from checkpoint_id "
+      "resume_from auto_resume resume_path",
+      NULL,
+      "the same command continues the run of run.name from its latest checkpoint; --resume CHECKPOINT names "
+      "another, and model.init begins a new run with its weights" },
+    /* the run */
+    { "output_dir output outdir out_dir save_dir default_root_dir dump_folder storage_path work_dir "
+      "dirpath checkpoint_dir ckpt_dir checkpoint.folder checkpoint.dir save_path checkpoint.path "
+      "results_dir",
       "run.storage", "the folder that holds runs; this one's is run.storage/run.name" },
-    { "run_name experiment_name job_name wandb_run_name", "run.name", "the run's folder in run.storage" },
-    { "random_seed manual_seed data_seed", "run.seed", "of initial weights, sample order and dropout" },
-    { "logging_steps log_every_n_steps log_interval log_freq print_freq", "log.every",
-      "steps between printed lines; metrics.jsonl has every step" },
-    { "report_to tensorboard use_tensorboard enable_tensorboard", "log.tensorboard", "true or false" },
-    { "max_restarts max_retries fault_tolerance", "failure.max_failures",
+    { "run_name experiment_name job_name wandb_run_name exp_name run_config experiment", "run.name",
+      "the run's folder in run.storage" },
+    { "overwrite_output_dir", NULL,
+      NOT_NEEDED "a run continues by itself; another run.name begins a new one" },
+    { "random_seed generator manual_seed data_seed manual_seed_all sampler_seed seed_everything global_seed",
+      "run.seed", "of initial weights, sample order and dropout" },
+    { "logging_steps log_every_n_steps log_interval log_freq print_freq steps_per_print logging_interval "
+      "print_every log_every display_freq",
+      "log.every", "steps between printed lines; metrics.jsonl has every step" },
+    { "report_to tensorboard use_tensorboard enable_tensorboard logging_dir logger log_with save_tb_folder "
+      "tensorboard_dir log_dir",
+      "log.tensorboard", "true or false: event files in RUN/tensorboard" },
+    { "wandb use_wandb enable_wandb wandb_project wandb_entity mlflow mlflow_tracking_uri project_name comet",
+      NULL, MISSING "log.tensorboard, metrics.csv and `lockstep runs --html` show runs" },
+    { "logging_strategy logging_first_step log_on_each_node log_level_replica track_memory "
+      "skip_memory_metrics include_num_input_tokens_seen track_grad_norm log_memory enable_model_summary "
+      "print_config auto_insert_metric_name save_for_all_ranks mem_alloc_tracker",
+      NULL, NOT_NEEDED "metrics.jsonl has loss, rate, norm, speed and memory of every step" },
+    { "disable_tqdm enable_progress_bar progress_bar_refresh_rate tqdm no_progress progress_bar", NULL,
+      "use `lockstep train RECIPE --no-progress`" },
+    { "log_level verbose verbosity debug logging_level quiet", NULL,
+      "use `lockstep train RECIPE --verbose` or --quiet" },
+    { "profile profiler profile_memory record_shapes with_stack with_flops with_modules activities "
+      "enable_profiling profile_freq enable_memory_snapshot wall_clock_breakdown on_trace_ready "
+      "flops_profiler save_traces_folder torch_profiler use_profiler wait active repeat skip_first "
+      "schedule.wait schedule.active schedule.repeat",
+      NULL, USE_PROFILE },
+    { "max_restarts max_retries fault_tolerance failure_config", "failure.max_failures",
       "restarts from the last checkpoint; -1: no limit" },
-    { "ddp_timeout timeout timeout_s train_timeout_seconds distributed_timeout_minutes",
+    { "ddp_timeout timeout timeout_s train_timeout_seconds distributed_timeout_minutes init_timeout_seconds "
+      "nccl_timeout",
       "failure.stall_seconds", "seconds" },
+    { "push_to_hub hub_model_id hub_token hub_strategy hub_private_repo push_to_hub_model_id", NULL,
+      MISSING "`lockstep export RUN --to FOLDER/` writes files that you can upload" },
+    { "train_loop_config train_loop_per_worker training_args trainer training_arguments hparams "
+      "hyperparameters callbacks plugins config_file",
+      NULL, "not a key: its parts are keys of a recipe (docs/from-pytorch.md)" },
     { NULL, NULL, NULL },
 };
-
-/* Upper and lower case are the same, and so are - and _, because flags of a command line have -. */
-static bool is_name(const char *name, size_t n, const char *word)
-{
-    for (size_t i = 0; i < n; i++)
-        if (name[i] != (word[i] == '-' ? '_' : tolower((unsigned char)word[i])))
-            return false;
-    return !word[n];
-}
-
-const ls_foreign_name *ls_foreign_name_find(const char *word)
-{
-    for (const ls_foreign_name *f = LS_FOREIGN_NAMES; f->theirs; f++)
-        for (const char *name = f->theirs; *name; name += *name == ' ') {
-            const size_t n = strcspn(name, " ");
-            if (is_name(name, n, word))
-                return f;
-            name += n;
-        }
-    return NULL;
-}

@@ -17,86 +17,29 @@ typedef struct source {
     const struct source *parent; /* the file that includes this one, or NULL */
 } source;
 
-/* Whether a key begins with "PREFIX.". */
-static bool is_group(const char *prefix)
-{
-    size_t n = strlen(prefix);
-    for (int i = 0; i < ls_key_count(); i++)
-        if (!strncmp(ls_key_at(i)->key, prefix, n) && ls_key_at(i)->key[n] == '.')
-            return true;
-    return false;
-}
-
 static const char *where_text(const source *from, ls_arena *a, int line, const char *key)
 {
     return from->lines ? ls_arena_printf(a, "%s:%d: %s", from->name, line, key)
                        : ls_arena_printf(a, "%s %s", from->name, key);
 }
 
-/* The next names in the keys below `group` ("" or "parallel.prefetch."); `names` has room for all. Returns
- * how many. */
-static int names_below(const char *group, size_t length, const char **names, ls_arena *a)
+static ls_status unknown_key(const source *from, ls_arena *a, int line, const char *key, const ls_yaml *value)
 {
-    int n = 0;
-    for (int i = 0; i < ls_key_count(); i++)
-        if (!strncmp(ls_key_at(i)->key, group, length)) {
-            const char *rest = ls_key_at(i)->key + length;
-            names[n++] = ls_arena_printf(a, "%.*s", (int)strcspn(rest, "."), rest);
-        }
-    return n;
-}
-
-/* The key with this last name; NULL when no key, or more than one ("type"), has it. */
-static const char *only_key_named(const char *leaf)
-{
-    const char *found = NULL;
-    for (int i = 0; i < ls_key_count(); i++) {
-        const char *last = strrchr(ls_key_at(i)->key, '.');
-        if (strcmp(last ? last + 1 : ls_key_at(i)->key, leaf))
-            continue;
-        if (found)
-            return NULL;
-        found = ls_key_at(i)->key;
-    }
-    return found;
-}
-
-/* The key that was probably meant. Looks for a similar name in the same section, then for the same name in
- * another section, then for a similar section. NULL: none. */
-static const char *nearest_key(const char *full, ls_arena *a)
-{
-    const char *names[LS_KEY_MAX];
-    const char *dot = strrchr(full, '.'), *leaf = dot ? dot + 1 : full;
-    const size_t group = (size_t)(leaf - full);
-    int n = names_below(full, group, names, a);
-    const char *near = n ? ls_nearest_name(leaf, names, n) : NULL;
-    if (near)
-        return ls_arena_printf(a, "%.*s%s", (int)group, full, near);
-    near = only_key_named(leaf);
-    if (near || n)
-        return near;
-    n = names_below("", 0, names, a);
-    const char *section = ls_nearest_name(ls_arena_printf(a, "%.*s", (int)strcspn(full, "."), full), names,
-                                          n);
-    if (!section)
-        return NULL;
-    const char *mended = ls_arena_printf(a, "%s%s", section, full + strcspn(full, "."));
-    if (ls_key_find(mended) >= 0)
-        return mended;
-    return strcmp(mended, full) ? nearest_key(mended, a) : NULL;
-}
-
-static ls_status unknown_key(const source *from, ls_arena *a, int line, const char *key)
-{
-    const char *where = where_text(from, a, line, key), *dot = strrchr(key, '.');
-    const ls_foreign_name *foreign = ls_foreign_name_find(dot ? dot + 1 : key);
-    const char *near = foreign ? foreign->ours : nearest_key(key, a);
+    const char *where = where_text(from, a, line, key);
     if (ls_key_find(key) >= 0)
         return ls_fail(LS_E_USAGE, "%s: unknown key; write it as nested YAML, not with a dot", where);
-    if (foreign)
-        return ls_fail(LS_E_USAGE, "%s: unknown key; did you mean %s? (%s)", where, near, foreign->how);
-    if (near)
-        return ls_fail(LS_E_USAGE, "%s: unknown key; did you mean %s?", where, near);
+    for (const ls_yaml *c = value->kind == LS_YAML_MAP ? value->child : NULL; c; c = c->next) {
+        /* of a section that there is not, a name that is known says more */
+        const char *inner = ls_arena_printf(a, "%s.%s", key, c->key);
+        if (ls_foreign_name_find(inner))
+            return unknown_key(from, a, c->key_line, inner, ls_yaml_real(c));
+    }
+    const ls_hint hint = ls_hint_key(key, value->kind == LS_YAML_SCALAR ? value->text : NULL, a);
+    if (hint.ours)
+        return ls_fail(LS_E_USAGE, "%s: unknown key; did you mean %s?%s%s%s", where, hint.ours,
+                       hint.how ? " (" : "", hint.how ? hint.how : "", hint.how ? ")" : "");
+    if (hint.how)
+        return ls_fail(LS_E_USAGE, "%s: unknown key; %s", where, hint.how);
     return ls_fail(LS_E_USAGE,
                    "%s: unknown key (docs/recipe.md, or `lockstep recipe --reference`, lists all)", where);
 }
@@ -181,10 +124,10 @@ static ls_status apply(ls_recipe_state *state, const source *from, const char *k
         recipe_put(state, from, row, value, line);
         return LS_OK;
     }
-    if (*key && !is_group(key)) {
+    if (*key && !ls_key_is_section(key)) {
         bool done;
         LS_TRY(apply_inside(state, from, key, value, line, &done));
-        return done ? LS_OK : unknown_key(from, &state->arena, line, key);
+        return done ? LS_OK : unknown_key(from, &state->arena, line, key, value);
     }
     if (is_null(value))
         return LS_OK;
@@ -195,14 +138,15 @@ static ls_status apply(ls_recipe_state *state, const source *from, const char *k
         return LS_OK;
     }
     if (value->kind != LS_YAML_MAP)
-        return ls_fail(LS_E_USAGE, "%s: keys are needed here, such as `%s: {...}`",
+        return ls_fail(LS_E_USAGE, "%s: keys are needed here, such as `%s`",
                        where_text(from, &state->arena, line, *key ? key : "the recipe"),
-                       *key ? key : "model");
+                       ls_hint_section(*key ? key : "model",
+                                       value->kind == LS_YAML_SCALAR ? value->text : NULL, &state->arena));
     for (const ls_yaml *c = value->child; c; c = c->next) {
         if (!*key && !strcmp(c->key, "include"))
             continue;
         if (strchr(c->key, '.'))
-            return unknown_key(from, &state->arena, c->key_line, c->key);
+            return unknown_key(from, &state->arena, c->key_line, c->key, ls_yaml_real(c));
         LS_TRY(apply(state, from, *key ? ls_arena_printf(&state->arena, "%s.%s", key, c->key) : c->key, c,
                      c->key_line));
     }

@@ -1,6 +1,6 @@
 /* recipe_read.h - reads texts, files, --set and a config.json into the settings of a recipe. */
 #pragma once
-#include "recipe_setting.h"
+#include "recipe_fields.h"
 
 /* recipe_read.c */
 ls_status ls_recipe_apply_text(ls_recipe_state *state, const char *text, size_t size, const char *name);
@@ -15,11 +15,37 @@ const char *ls_recipe_bundled_text(const char *name); /* recipe_bundled.c; NULL:
  * model that are not set. */
 ls_status ls_recipe_apply_config(ls_recipe_state *state);
 
-/* recipe_foreign_keys.c: names of other programs for our keys. */
+/* What to write in place of a key or a value that there is not. Both members NULL: nothing is known. */
+typedef struct ls_hint {
+    const char
+        *ours; /* "train.epochs", a section, "precision.param: bf16"; NULL: nothing, and `how` says why */
+    const char *how; /* more about it; may be NULL */
+} ls_hint;
+
+/* recipe_hint.c. Texts go to `a`. */
+/* `value`: the scalar that the key was given, or NULL. */
+ls_hint ls_hint_key(const char *key, const char *value, ls_arena *a);
+/* The same without guesses: the key's last name is a name of another program, or of one key alone. */
+ls_hint ls_hint_known_key(const char *key, const char *value, ls_arena *a);
+/* Adds to the refusal `s` of a value what to write in its place. */
+ls_status ls_hint_value(const ls_key *k, const char *value, const char *where, ls_status s);
+/* How the value of a section is written: "optimizer: {type: adamw}" for `optimizer: adamw`. */
+const char *ls_hint_section(const char *section, const char *value, ls_arena *a);
+bool ls_key_is_section(const char *name); /* whether keys begin with "NAME." */
+
+/* recipe_foreign_keys.c: names of other programs for our keys; ended by NULL */
 typedef struct ls_foreign_name {
-    const char *theirs; /* their names, in lower case, with spaces between them */
-    const char *ours;   /* the key with the same meaning */
-    const char *how;    /* what to write there, for the message */
+    const char *theirs;     /* names in lower case, with spaces between them: "seed", or "training.seed" */
+    const char *ours, *how; /* as in ls_hint */
 } ls_foreign_name;
-extern const ls_foreign_name LS_FOREIGN_NAMES[];               /* ended by NULL */
+extern const ls_foreign_name LS_FOREIGN_NAMES[];
 const ls_foreign_name *ls_foreign_name_find(const char *word); /* NULL: none */
+
+/* recipe_foreign_values.c: their values of our keys; ended by NULL */
+typedef struct ls_foreign_value {
+    const char *of;         /* our keys, with spaces between them */
+    const char *theirs;     /* as above */
+    const char *ours, *how; /* a value of these keys, or "KEY: VALUE" */
+} ls_foreign_value;
+extern const ls_foreign_value LS_FOREIGN_VALUES[];
+const ls_foreign_value *ls_foreign_value_find(const ls_key *k, const char *word);

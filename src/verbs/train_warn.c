@@ -2,6 +2,7 @@
 #include "train_warn.h"
 
 #include <math.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "recipe/recipe_use.h"
@@ -15,6 +16,27 @@ static void warn_of_classes(const ls_loop *l, int64_t classes)
             "sample (model.classes: %lld fits)",
             ls_recipe_where(l->recipe, "model.classes"), (long long)model, (long long)classes - 1,
             (long long)unused, unused == 1 ? "" : "es", unused == 1 ? "s" : "ve", (long long)classes);
+}
+
+static bool is_default(const ls_recipe *r, const char *key)
+{
+    return !strcmp(ls_recipe_origin(r, key), "default");
+}
+
+/* Photographs are large and have colours; the defaults are those of MNIST. */
+static void warn_of_images(const ls_recipe *r)
+{
+    const bool size = is_default(r, "model.image_size") && is_default(r, "data.size"),
+               grey = is_default(r, "model.in_channels");
+    if (strcmp(r->data.type, "images") || r->model.inputs.n || (!size && !grey))
+        return;
+    ls_log_warn("%s: the model sees images of %lld x %lld%s; %s%s%s usual for photographs",
+                ls_recipe_where(r, size ? "model.image_size" : "model.in_channels"),
+                (long long)r->model.image_size, (long long)r->model.image_size,
+                grey ? " without colours" : "", size ? "data.size: 224" : "", size && grey ? " and " : "",
+                !grey  ? " is"
+                : size ? "model.in_channels: 3 are"
+                       : "model.in_channels: 3 is");
 }
 
 /* The rate of the last step before the checkpoint is known. By the present schedule it would be another one.
@@ -38,6 +60,8 @@ static void warn_of_rate(const ls_loop *l, bool changed)
 void ls_train_warn(const ls_loop *l, int64_t classes, bool continues, bool changed)
 {
     warn_of_classes(l, classes);
-    if (continues)
+    if (!continues)
+        warn_of_images(l->recipe);
+    else
         warn_of_rate(l, changed);
 }

@@ -125,8 +125,9 @@ static void endings(void **state)
 static void near_names(void **state)
 {
     (void)state;
-    static const char *const NAMES[] = { "global_batch", "micro_batch", "epochs", "steps", "lr",
-                                         "clip_norm",    "sgd",         "adam",   "adamw" };
+    static const char *const NAMES[] = { "global_batch", "micro_batch", "epochs",     "steps",
+                                         "lr",           "clip_norm",   "sgd",        "adam",
+                                         "adamw",        "checkpoint",  "tensorboard" };
     static const struct {
         const char *name, *nearest;
     } CASES[] = {
@@ -142,14 +143,17 @@ static void near_names(void **state)
         { "sdg", "sgd" },
         { "adma", "adam" },
         { "admaw", "adamw" },
+        { "tensrobaord", "tensorboard" },
         { "momentum", NULL },
         { "clpnrom", NULL },
+        { "checkpoint_id", NULL }, /* another number of parts */
+        { "spf", NULL },
         { "", NULL },
         { "zz", NULL },
         { "a_name_that_is_far_longer_than_any_key_of_the_recipe_could_ever_be_in_practice", NULL },
     };
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
-        const char *got = ls_nearest_name(CASES[i].name, NAMES, 9);
+        const char *got = ls_nearest_name(CASES[i].name, NAMES, sizeof NAMES / sizeof *NAMES);
         if ((got == NULL) != (CASES[i].nearest == NULL) || (got && strcmp(got, CASES[i].nearest) != 0))
             fail_msg("nearest to \"%s\" is %s, not %s", CASES[i].name,
                      CASES[i].nearest ? CASES[i].nearest : "none", got ? got : "none");
@@ -356,6 +360,21 @@ static void control_characters_are_shown(void **state)
         }
 }
 
+static void fields_of_csv(void **state)
+{
+    (void)state;
+    static const char *const CASES[][2] = {
+        { "", "" },          { "loss", "loss" }, { "a,b", "\"a,b\"" }, { "\"a\"", "\"\"\"a\"\"\"" },
+        { "a\nb", "a\\nb" },
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        ls_str s = { 0 };
+        ls_str_add_csv(&s, CASES[i][0]);
+        assert_string_equal(ls_str_text(&s), CASES[i][1]);
+        ls_str_release(&s);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -364,6 +383,7 @@ int main(void)
         cmocka_unit_test(near_names),    cmocka_unit_test(sizes),
         cmocka_unit_test(numbers),       cmocka_unit_test(durations),
         cmocka_unit_test(decimal_comma), cmocka_unit_test(control_characters_are_shown),
+        cmocka_unit_test(fields_of_csv),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

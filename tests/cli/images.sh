@@ -43,6 +43,14 @@ has out "\"sample\":\"${cat_file##*/}\",\"predicted\":2,\"class\":\"cat\".*\"cla
 try 0 plan small.yaml --set data.path=nowhere
 has out 'loader has read ahead'
 
+# ---- the defaults are those of MNIST: images in files are hardly meant to lose size and colours
+grep -v '^model' small.yaml | sed 's/data: .*/data: {type: images, path: set}/' >plain.yaml
+echo 'model: {type: vit, layers: 1, heads: 2, hidden_size: 16, mlp_size: 16, classes: 3}' >>plain.yaml
+warned='warning: plain.yaml: model.'
+try 0 train plain.yaml --dry-run; has err "${warned}image_size \(default\): the model sees images of 28 x 28 without colours; data.size: 224 and model.in_channels: 3 are usual"
+try 0 train plain.yaml --dry-run --set data.size=14; has err "${warned}in_channels \(default\): the model sees images of 14 x 14 without colours; model.in_channels: 3 is usual"
+try 0 train plain.yaml --dry-run --set data.size=14 --set model.in_channels=3; times 0 err 'warning'
+
 # ---- the numbers of channels are the model's: a list of equal numbers is one number
 try 0 train small.yaml -q --set run.name=one --set train.steps=3 --set data.mean=0.5 --set data.std=0.25
 try 0 train small.yaml -q --set run.name=three --set train.steps=3 --set data.mean='[0.5, 0.5, 0.5]' --set data.std='[0.25, 0.25, 0.25]'
@@ -66,7 +74,7 @@ try 0 train small.yaml -q --set run.name=list --set data.path= --set data.train_
 same list
 sed -n '2,$s/,.*//p' set/val.csv >names # of a folder: below data.path; of a list: as it says
 try 0 predict runs/whole --out p.csv
-head -n 1 p.csv | grep -q '^sample,file,probability.0,probability.1,probability.2$' || bad "p.csv begins with $(head -n 1 p.csv)"
+head -n 1 p.csv | grep -q '^sample,file,class,probability.ant,probability.bee,probability.cat$' || bad "p.csv begins with $(head -n 1 p.csv)"
 tail -n +2 p.csv | cut -d, -f1,2 | cmp - <(awk '{ print NR - 1 "," $0 }' names) || bad "p.csv names other files: $(head -n 3 p.csv)"
 cp -r set odd # a name that a file may have: control characters as tables show them, the rest as CSV has it
 mv "$(ls odd/val/ant/* | head -n 1)" odd/val/ant/$'0\e[2J,\n"x".ppm'
@@ -79,6 +87,13 @@ has p.csv '^0,train/ant/0.ppm,0$'
 try 0 predict runs/whole set/val/bee/1.PPM "$cat_file" --out p.csv --output predicted
 [ "$(tail -n +2 p.csv)" = "0,set/val/bee/1.PPM,1
 1,$cat_file,2" ] || bad "p.csv is not of the files: $(cat p.csv)"
+# a folder stands for its images, in the order of their names
+mkdir folder; cp set/val/bee/1.PPM folder/b.ppm; cp set/val/cat/0.jpg folder/a.jpg; echo >folder/notes.txt
+try 0 predict runs/whole folder --out p.csv --output predicted
+[ "$(tail -n +2 p.csv)" = "0,folder/a.jpg,2
+1,folder/b.ppm,1" ] || bad "p.csv is not of the folder: $(cat p.csv)"
+try 0 predict runs/whole folder; has out '^a.jpg +cat '; has out '^b.ppm +bee '
+rm folder/*; refused 2 'folder: a folder without images' predict runs/whole folder
 refused 2 'nowhere.ppm: no such image file' predict runs/whole nowhere.ppm --out p.csv
 try 0 predict runs/list --out p.csv --output predicted
 tail -n +2 p.csv | cut -d, -f2 | cmp - names || bad "p.csv names other files than the list: $(head -n 3 p.csv)"
@@ -198,6 +213,6 @@ if [ "$jpeg" ]; then
     head -c 900 set/train/cat/0.jpg >other/train/cat/0.jpg
     refused 1 'other/train/cat/0.jpg: damaged JPEG of 900 bytes: Premature end of JPEG file' "${run[@]}" --set train.steps=0 --set data.path=other
 else
-    left_out "JPEG images (Debian: libjpeg62-turbo-dev)"
+    left_out "JPEG images (Debian: libjpeg-dev)"
 fi
 finish

@@ -72,6 +72,24 @@ try 0 train start.yaml --set run.name=base --set train.steps=2
 try 0 export runs/base --to base.safetensors
 begin=(train start.yaml --set train.steps=1 --set model.init=base.safetensors)
 refused 1 "1 missing: |does not fit the model" "${begin[@]}" --set run.name=x --set "model.hidden=[9, 7]"
+# what does not fit names the keys that make it fit: another head, a prefix of every name; nothing where it is another model
+{ echo a,b,kind; for i in 1 2 3 4 5 6; do echo "$i,$((i * 3 % 7)),$((i % 3))"; done; } >points.csv
+cat >points.yaml <<'END'
+model: {type: mlp, inputs: {x: [2]}, outputs: {y: [3]}, hidden: [4, 4]}
+data: {type: arrays, train: {x: "points.csv:a,b", y: "points.csv:kind"}, eval: {x: "points.csv:a,b", y: "points.csv:kind"}}
+loss: {type: cross_entropy, of: y}
+train: {global_batch: 2, steps: 1}
+END
+try 0 train points.yaml
+other=(train points.yaml --set run.name=x --set model.init=runs/points/checkpoints/latest)
+head=(--set "model.outputs={y: [4]}")
+prefix=(--set "model.rename=[{from: \"*\", to: \"module.*\"}]")
+refused 1 'this very configuration, or set model.reset: head.y \(docs' "${other[@]}" "${head[@]}"
+refused 1 'or set model.rename: \[\{from: "module.\*", to: "\*"\}\] \(docs' "${other[@]}" "${prefix[@]}"
+refused 1 'to: "\*"\}\] and model.reset: head.y \(docs' "${other[@]}" "${head[@]}" "${prefix[@]}"
+refused 1 'or set model.reset: head.y and model.init_strict: false \(docs' "${other[@]}" --set "model.rename=[{from: \"head.*\", to: \"fc.*\"}]"
+refused 1 'this very configuration$' "${other[@]}" --set "model.hidden=[9, 8, 7]"
+try 0 "${other[@]}" "${head[@]}" --set model.reset=head.y --set run.name=new_head
 try 0 "${begin[@]}" --set run.name=reset --set model.reset=head --set model.classes=10
 try 0 "${begin[@]}" --set run.name=again --set model.reset=head --set train.steps=1
 cmp runs/reset/checkpoints/latest/model.safetensors runs/again/checkpoints/latest/model.safetensors || bad "$what: another new head"

@@ -69,6 +69,18 @@ static void wrong_usage_says_what_is_right(void **state)
     ASSERT_FAILS(PARSE("train", "--rezume=auto", "r"), LS_E_USAGE, "lockstep train has no option --rezume",
                  "--resume");
     ASSERT_FAILS(PARSE("train", "r", "-z"), LS_E_USAGE, "no option -z");
+    /* keys, and names of torchrun and of other programs */
+    ASSERT_FAILS(PARSE("train", "r", "--nproc_per_node=4"), LS_E_USAGE, "did you mean --workers?");
+    ASSERT_FAILS(PARSE("launch", "--nproc-per-node", "4", "p"), LS_E_USAGE, "did you mean --workers?");
+    ASSERT_FAILS(PARSE("launch", "--max_restarts", "4", "p"), LS_E_USAGE, "did you mean --max-failures?");
+    ASSERT_FAILS(PARSE("train", "r", "--batch-size", "4"), LS_E_USAGE,
+                 "did you mean --set train.global_batch=VALUE? (the samples");
+    ASSERT_FAILS(PARSE("train", "r", "--lr", "4"), LS_E_USAGE, "did you mean --set optimizer.lr=VALUE?");
+    ASSERT_FAILS(PARSE("train", "r", "--bf16"), LS_E_USAGE, "did you mean --set precision.param=bf16?");
+    ASSERT_FAILS(PARSE("train", "r", "--model=vit"), LS_E_USAGE, "did you mean --set model.type=VALUE?");
+    ASSERT_FAILS(PARSE("train", "r", "--nnodes", "2"), LS_E_USAGE, "use `lockstep train RECIPE --hosts");
+    ASSERT_FAILS(PARSE("train", "r", "--pin-memory"), LS_E_USAGE, "--pin-memory; not needed, leave it out");
+    ASSERT_FAILS(PARSE("runs", "--lr", "4"), LS_E_USAGE, "no option --lr");
     ASSERT_FAILS(PARSE("eval", "s3://bucket/run"), LS_E_USAGE,
                  "eval: s3://bucket/run: s3:// is not supported; what is: a path in a file system");
     ASSERT_FAILS(PARSE("export", "run", "--to", "http://host/model.pt"), LS_E_USAGE,

@@ -25,93 +25,15 @@ static void unknown_keys_name_the_nearest(void **state)
     REFUSED(MINIMAL "train.epochs: 3\n", "here.yaml:3: train.epochs", "nested");
     REFUSED(MINIMAL "zzzzzzzz: 3\n", "zzzzzzzz", "unknown key");
     SET_REFUSED("trian.epochs=1", "--set trian.epochs", "did you mean train.epochs?");
+    SET_REFUSED("model.layer=1", "did you mean model.layers?");
+    SET_REFUSED("modl.layers=1", "did you mean model.layers?");
+    SET_REFUSED("modl.layerz=1", "did you mean model.layers?");
+    SET_REFUSED("parallel.prefetch.forwards=1", "did you mean parallel.prefetch.forward?");
+    SET_REFUSED("train.seed=1", "did you mean run.seed?");
+    SET_REFUSED("data.drop_last=1", "did you mean train.drop_last?");
+    SET_REFUSED("Max-Steps=1", "did you mean train.steps?");
     SET_REFUSED("train.epochs", "section.key=value");
     SET_REFUSED("=1", "key is missing");
-}
-
-static bool is_section(const char *word)
-{
-    for (int i = 0; i < LS_SECTION_COUNT; i++)
-        if (!strcmp(LS_SECTIONS[i].name, word))
-            return true;
-    return false;
-}
-
-/* What people type who come from PyTorch, Hugging Face, torchtitan, Axolotl, Lightning or Ray. */
-static void names_of_other_programs_lead_to_ours(void **state)
-{
-    (void)state;
-    int n = 0;
-    for (const ls_foreign_name *f = LS_FOREIGN_NAMES; f->theirs; f++) {
-        if (ls_key_find(f->ours) < 0)
-            fail_msg("recipe_names.c: %s is not a key", f->ours);
-        for (const char *name = f->theirs; *name; name += *name == ' ') {
-            char word[64], set[80];
-            snprintf(word, sizeof word, "%.*s", (int)strcspn(name, " "), name);
-            name += strlen(word);
-            if (ls_foreign_name_find(word) != f)
-                fail_msg("recipe_names.c has %s twice", word);
-            snprintf(set, sizeof set, "hf.%s=1", word); /* whatever section somebody puts it in, */
-            SET_REFUSED(set, f->ours, f->how);
-            if (is_section(word))
-                continue;
-            snprintf(set, sizeof set, "%s=1", word); /* or in none */
-            SET_REFUSED(set, "unknown key; did you mean ", f->ours, f->how);
-            n++;
-        }
-    }
-    assert_true(n > 150);
-    static const char *const WANTED[][2] = { { "train.batch_size", "train.global_batch" },
-                                             { "per_device_train_batch_size", "train.micro_batch" },
-                                             { "gradient_accumulation_steps", "train.global_batch" },
-                                             { "optimizer.learning_rate", "optimizer.lr" },
-                                             { "num_train_epochs", "train.epochs" },
-                                             { "max_steps", "train.steps" },
-                                             { "max_grad_norm", "train.clip_norm" },
-                                             { "warmup_steps", "schedule.warmup_steps" },
-                                             { "warmup_ratio", "schedule.warmup_steps" },
-                                             { "lr_scheduler_type", "schedule.type" },
-                                             { "bf16", "precision.param" },
-                                             { "fp16", "precision.param" },
-                                             { "gradient_checkpointing", "parallel.recompute" },
-                                             { "data.num_workers", "workers" },
-                                             { "dataloader_num_workers", "threads" },
-                                             { "beta1", "optimizer.betas" },
-                                             { "beta2", "optimizer.betas" },
-                                             { "adam_beta1", "optimizer.betas" },
-                                             { "eps", "optimizer.eps" },
-                                             { "weight_decay", "optimizer.weight_decay" },
-                                             { "fsdp", "parallel.data" },
-                                             { "parallelism.tensor_parallel_degree", "parallel.mesh" },
-                                             { "data_parallel_shard_degree", "parallel.mesh" },
-                                             { "micro_batch_size", "train.micro_batch" },
-                                             { "sequence_len", "data.seq_length" },
-                                             { "seed", "run.seed" },
-                                             { "train.seed", "run.seed" },
-                                             { "save_steps", "checkpoint.every_steps" },
-                                             { "save_total_limit", "checkpoint.keep" },
-                                             { "eval_steps", "eval.every_epochs" },
-                                             { "resume_from_checkpoint", "run.name" },
-                                             { "output_dir", "run.storage" },
-                                             { "--learning-rate", "optimizer.lr" },
-                                             { "Max-Steps", "train.steps" },
-                                             { "epochs", "train.epochs" },
-                                             { "lr", "optimizer.lr" },
-                                             { "data.drop_last", "train.drop_last" },
-                                             { "model.layer", "model.layers" },
-                                             { "modl.layers", "model.layers" },
-                                             { "modl.layerz", "model.layers" },
-                                             { "parallel.prefetch.forwards", "parallel.prefetch.forward" } };
-    for (size_t i = 0; i < sizeof WANTED / sizeof WANTED[0]; i++) {
-        char set[80], near[80];
-        snprintf(set, sizeof set, "%s=1", WANTED[i][0] + 2 * !strncmp(WANTED[i][0], "--", 2));
-        snprintf(near, sizeof near, "did you mean %s?", WANTED[i][1]);
-        SET_REFUSED(set, near);
-    }
-    static const char *const NOTHING[] = { "train.quantum=1", "train.type=1", "optimizer.warp_factor=1",
-                                           "x=1", "eval.metrics.of.mine=1" };
-    for (size_t i = 0; i < sizeof NOTHING / sizeof NOTHING[0]; i++)
-        SET_REFUSED(NOTHING[i], "unknown key (docs/recipe.md");
 }
 
 static void wrong_values_say_what_is_needed(void **state)
@@ -307,7 +229,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(unknown_keys_name_the_nearest),
-        cmocka_unit_test(names_of_other_programs_lead_to_ours),
         cmocka_unit_test(wrong_values_say_what_is_needed),
         cmocka_unit_test(impossible_combinations_are_refused),
         cmocka_unit_test(keys_of_another_type_are_refused),
