@@ -341,6 +341,9 @@ typedef struct ls_order {
     bool drop_last; /* false: the ragged last step is padded, and the padding does not count */
     int64_t steps;  /* an epoch ends after so many at most; 0: no limit */
     bool augment;   /* random changes of samples, if the set has some (read_drawn, mix); else as they are */
+    /* [n], sums of the samples' weights from the first one on: each position draws a sample with replacement,
+     * in proportion to its weight, as PyTorch's WeightedRandomSampler. NULL: each sample comes once */
+    const double *draws;
 } ls_order;
 /* LS_E_USAGE: sizes that do not divide, a set smaller than one batch, ... */
 LS_API ls_status ls_order_check(const ls_order *o);

@@ -33,6 +33,10 @@ typedef struct ls_classifier_loss {
     int n_outputs, n_losses;
     const struct ls_port *outputs; /* [n_outputs]: names; types are [] */
     const struct ls_task_loss *losses;
+    /* There is an input "labels.class_weight" f32 [batch], by which the loss is weighed, as by PyTorch's
+     * CrossEntropyLoss(weight): without smoothing and mixtures. A metric "loss_unweighted" stands beside it
+     */
+    bool class_weights;
 } ls_classifier_loss;
 
 /* Vision transformer (Dosovitskiy et al. 2021), torchvision's VisionTransformer: pre-norm blocks, class
@@ -100,6 +104,10 @@ typedef struct ls_task_loss {
     const char *mask; /* a float field of the target's shape: the mean is weighed by it. NULL: all count */
     double factor;    /* in the sum of several losses */
     double delta;     /* LS_LOSS_HUBER */
+    /* of cross_entropy: a float field of the target's shape, the weight of each target's class. The loss
+     * alone is weighed by it; its metrics are not, and one of them is the unweighted loss. NULL: all count
+     * alike */
+    const char *class_weight;
 } ls_task_loss;
 
 /* Multi-layer perceptron from named float fields to named outputs: the inputs, flattened and concatenated;

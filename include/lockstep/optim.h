@@ -143,19 +143,37 @@ typedef enum ls_schedule_kind {
     LS_SCHED_CONSTANT,
     LS_SCHED_STEP,
     LS_SCHED_COSINE,
-    LS_SCHED_LINEAR
+    LS_SCHED_LINEAR,
+    LS_SCHED_POLYNOMIAL,
+    LS_SCHED_WSD,
+    LS_SCHED_ONE_CYCLE,
+    LS_SCHED_RESTARTS,
+    LS_SCHED_PLATEAU
 } ls_schedule_kind;
 /* The learning rate of an optimizer step. In the first W = warmup_steps steps, counted from 0, it is
  * base * (step + 1) / W. After them, with s = step - W and T = total_steps - W:
  *   constant  base
  *   step      base * gamma^floor((s + step_offset) / step_size)
  *   cosine    min_lr + (base - min_lr) * (1 + cos(pi * s / T)) / 2, and min_lr from T on
- *   linear    base + (min_lr - base) * s / T, and min_lr from T on */
+ *   linear    base + (min_lr - base) * s / T, and min_lr from T on
+ *   polynomial  min_lr + (base - min_lr) * (1 - s / T)^power, PyTorch's PolynomialLR, and min_lr from T on
+ *   wsd       base; in the last D = decay_steps steps (0: a tenth of T) before total_steps a line to min_lr
+ *   one_cycle PyTorch's OneCycleLR(max_lr=base) with cosines, without a cycle of the momentum: from base /
+ *             div_factor up to base in pct_start of total_steps, then down to base / div_factor /
+ *             final_div_factor; warmup_steps must be 0
+ *   restarts  PyTorch's CosineAnnealingWarmRestarts: cosines from base to min_lr of `period` steps, each
+ *             period_factor times as long as the one before
+ *   plateau   base * gamma^cuts, at least min_lr: `cuts` is the caller's count (ReduceLROnPlateau) */
 typedef struct ls_schedule {
     ls_schedule_kind kind;
     int64_t warmup_steps, step_size, total_steps;
     double gamma, min_lr;
     int64_t step_offset; /* 0, unless cuts follow epochs and earlier epochs had another number of steps */
+    double power;        /* polynomial */
+    int64_t decay_steps; /* wsd */
+    double pct_start, div_factor, final_div_factor; /* one_cycle */
+    int64_t period, period_factor;                  /* restarts */
+    int64_t cuts;                                   /* plateau */
 } ls_schedule;
 LS_API double ls_schedule_rate(const ls_schedule *s, double base, int64_t step);
 

@@ -169,7 +169,8 @@ typedef struct ls_recipe {
         ls_on_error on_error;
         ls_real_list mean, std; /* of images: one number, or one for each channel */
         bool shuffle;
-        struct { /* of training images: docs/augmentation.md */
+        const char *sampler; /* "uniform", "balanced" or "weights:FIELD" */
+        struct {             /* of training images: docs/augmentation.md */
             ls_crop crop;
             int64_t padding;
             double crop_scale[2], crop_ratio[2];
@@ -193,9 +194,10 @@ typedef struct ls_recipe {
         bool drop_last;
         ls_accumulation accumulate;
         ls_loss_mean_choice loss_mean;
-        const char *freeze;     /* names, separated by spaces; "" none */
-        double label_smoothing; /* of classifiers of images; 0: none */
-        double clip_norm;       /* 0: none */
+        const char *freeze;        /* names, separated by spaces; "" none */
+        double label_smoothing;    /* of classifiers of images; 0: none */
+        const char *class_weights; /* "none", "balanced", or a number for each class, separated by spaces */
+        double clip_norm;          /* 0: none */
         ls_nonfinite nonfinite;
         int64_t max_skips;
         struct {
@@ -219,10 +221,16 @@ typedef struct ls_recipe {
         int64_t warmup_steps;
         /* step: optimizer steps between cuts, or epochs when that is not 0 */
         int64_t step_size, step_epochs;
-        double gamma; /* step: factor of a cut */
-        /* cosine, linear: length in steps counted from the first one; 0: the run's */
+        double gamma; /* step, plateau: factor of a cut */
+        /* of those that end: length in steps counted from the first one; 0: the run's */
         int64_t total_steps;
-        double min_lr; /* cosine, linear: rate at the end */
+        double min_lr;                                  /* rate at the end; plateau: the least */
+        double power;                                   /* polynomial */
+        int64_t decay_steps;                            /* wsd; 0: a tenth of the steps after the warm-up */
+        double pct_start, div_factor, final_div_factor; /* one_cycle */
+        int64_t period, period_factor;                  /* restarts */
+        int64_t patience;                               /* plateau: evaluations without improvement */
+        double threshold; /* plateau: what counts as better, of the best value */
     } schedule;
     struct {
         ls_mesh mesh; /* sizes as written: 0 is auto */

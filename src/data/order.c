@@ -39,9 +39,28 @@ int64_t ls_order_steps(const ls_order *o)
     return o->steps > 0 && o->steps < all ? o->steps : all;
 }
 
+/* The first sample whose sum is above a number that is uniform below the sum of all. One of weight 0 is none.
+ */
+static int64_t drawn(const ls_order *o, int64_t epoch, int64_t position)
+{
+    const ls_rng_key key = ls_rng_key_of(o->seed, ls_hash64_more(ls_hash_text("draw"), &epoch, sizeof epoch));
+    const double all = o->draws[o->n - 1], at = ls_rng_uniform(key, (uint64_t)position) * all;
+    int64_t low = 0, high = o->n - 1;
+    while (low < high) {
+        const int64_t middle = low + (high - low) / 2;
+        if (o->draws[middle] > at || o->draws[middle] == all) /* the product may be rounded up to the sum */
+            high = middle;
+        else
+            low = middle + 1;
+    }
+    return low;
+}
+
 int64_t ls_order_index(const ls_order *o, int64_t epoch, int64_t position)
 {
     LS_ARG_OR(o, 0);
+    if (o->draws)
+        return drawn(o, epoch, position);
     if (!o->shuffle)
         return position;
     ls_rng_key key = ls_rng_key_of(o->seed, ls_hash64_more(ls_hash_text("shuffle"), &epoch, sizeof epoch));
@@ -91,20 +110,16 @@ static uint64_t draw_of(const ls_order *o, const char *what, const int64_t of[3]
     return ls_hash64_more(ls_hash64_more(ls_hash_text(what), &o->seed, sizeof o->seed), of, 3 * sizeof of[0]);
 }
 
-uint64_t ls_order_draw(const ls_order *o, int64_t epoch, int64_t i)
+uint64_t ls_order_draw(const ls_order *o, int64_t epoch, int64_t i, int64_t step, int64_t m, int64_t row)
 {
-    return draw_of(o, "augment", (int64_t[]){ epoch, i, 0 });
+    const int64_t each = o->global_batch / o->micro_batch;
+    return o->draws ? draw_of(o, "augment", (int64_t[]){ epoch, step * o->global_batch + m + row * each, 1 })
+                    : draw_of(o, "augment", (int64_t[]){ epoch, i, 0 });
 }
 
 uint64_t ls_order_mix(const ls_order *o, int64_t epoch, int64_t step, int64_t m)
 {
     return draw_of(o, "mix", (int64_t[]){ epoch, step, m });
-}
-
-static ls_status read_one(const ls_order *o, const ls_dataset *set, int64_t epoch, int64_t i, void *const *to)
-{
-    return o->augment && set->read_drawn ? set->read_drawn(set, i, ls_order_draw(o, epoch, i), to)
-                                         : set->read(set, i, to);
 }
 
 ls_status ls_order_fill_rows(const ls_order *o, const ls_dataset *set, int64_t epoch, int64_t step, int64_t m,
@@ -125,7 +140,9 @@ ls_status ls_order_fill_rows(const ls_order *o, const ls_dataset *set, int64_t e
                 memcpy(at[k], (char *)to[k] + (size_t)same * bytes, bytes);
         }
         if (!padding || same < 0)
-            LS_TRY(read_one(o, set, epoch, i, at));
+            LS_TRY(o->augment && set->read_drawn
+                       ? set->read_drawn(set, i, ls_order_draw(o, epoch, i, step, m, row), at)
+                       : set->read(set, i, at));
         same = padding && same < 0 ? row : same;
         for (int k = 0; k < set->n_fields && padding; k++)
             if (at[k] && set->fields[k].ignorable)

@@ -102,9 +102,13 @@ static ls_status same_arguments(const ls_live *q, double lr, const ls_schedule *
     ls_str lines = { 0 };
     if (!q->t->group)
         return LS_OK;
-    ls_str_printf(&lines, "lr %.17g\nleast %lld\nschedule %d, %lld, %lld, %lld, %.17g, %.17g, %lld\n", lr,
-                  (long long)least, (int)s->kind, (long long)s->warmup_steps, (long long)s->step_size,
-                  (long long)s->total_steps, s->gamma, s->min_lr, (long long)s->step_offset);
+    ls_str_printf(&lines,
+                  "lr %.17g\nleast %lld\nschedule %d, %lld, %lld, %lld, %.17g, %.17g, %lld, %.17g, "
+                  "%lld, %.17g, %.17g, %.17g, %lld, %lld, %lld\n",
+                  lr, (long long)least, (int)s->kind, (long long)s->warmup_steps, (long long)s->step_size,
+                  (long long)s->total_steps, s->gamma, s->min_lr, (long long)s->step_offset, s->power,
+                  (long long)s->decay_steps, s->pct_start, s->div_factor, s->final_div_factor,
+                  (long long)s->period, (long long)s->period_factor, (long long)s->cuts);
     const ls_status status = ls_ranks_same(q->t->group, ls_str_text(&lines), "ls_live_start");
     ls_str_release(&lines);
     return status;

@@ -12,6 +12,7 @@
 #include "base/str.h"
 #include "comm/comm.h"
 #include "early_stopping.h"
+#include "plateau.h"
 #include "record/run_confusion.h"
 #include "text/rouge.h"
 
@@ -266,6 +267,12 @@ static ls_status end_epoch(ls_loop *l, int64_t epoch, const ls_epoch_sum *sum, b
         say_undefined(l, epoch, e);
     LS_TRY(ls_metrics_epoch(l->run, &row));
     ls_early_stopping_note(&l->run->metrics, r, measured, value);
+    if (ls_plateau_note(&l->run->metrics, r, measured, value)) {
+        l->setup->schedule.cuts = l->run->metrics.plateau_cuts;
+        ls_log_info("epoch %lld: %s has not improved for %lld evaluations: the learning rate is now %.3g",
+                    (long long)epoch, r->checkpoint.best.metric, (long long)r->schedule.patience + 1,
+                    ls_schedule_rate(&l->setup->schedule, l->setup->lr, l->step));
+    }
     last = last || ls_early_stopping_due(&l->run->metrics, r);
     if (!ls_loop_saves(l))
         return LS_OK;

@@ -232,6 +232,7 @@ ls_status ls_loop_run(ls_loop *l)
     if (!l->seconds)
         return ls_fail(LS_E_MEMORY, "out of memory for the times of steps");
     l->step = l->from.step;
+    l->setup->schedule.cuts = l->from.metrics.plateau_cuts;
     LS_TRY(ls_requests_init(&l->requests, l->ui, l->recipe, l->run->rank,
                             (double)ls_trainer_bytes(l->trainer) / SAVED_A_SECOND));
     ls_loader *loader;

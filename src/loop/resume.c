@@ -27,7 +27,8 @@
 #define NUMBERS(X)                   \
     X("epoch_loss", sums.loss)       \
     X("epoch_seconds", sums.seconds) \
-    X("loss", metrics.loss) X("lr", metrics.lr) X("stop_value", metrics.stop_value)
+    X("loss", metrics.loss)          \
+    X("lr", metrics.lr) X("stop_value", metrics.stop_value) X("plateau_value", metrics.plateau_value)
 #define COUNTS(X)                                                     \
     X("epoch", metrics.epoch) /* as last_epoch, for older versions */ \
     X("next_epoch", epoch)                                            \
@@ -42,7 +43,9 @@
     X("eval_step", metrics.eval_step)                                 \
     X("best_step", metrics.best_step)                                 \
     X("best_epoch", metrics.best_epoch)                               \
-    X("stop_waited", metrics.stop_waited) X("nonfinite_steps", metrics.nonfinite_steps)
+    X("stop_waited", metrics.stop_waited)                             \
+    X("plateau_waited", metrics.plateau_waited)                       \
+    X("plateau_cuts", metrics.plateau_cuts) X("nonfinite_steps", metrics.nonfinite_steps)
 
 /* An evaluation: eval_loss and eval_accuracy are always there, null where they are not known. */
 static void write_common(ls_json *j, const ls_metric_list *eval)

@@ -203,6 +203,7 @@ ls_status ls_resume_load_dcp(ls_resume_point *out, ls_resume_change *change, con
                                      .lr = NAN,
                                      .best_value = NAN,
                                      .stop_value = NAN,
+                                     .plateau_value = NAN,
                                      .step = out->step,
                                      .epoch = out->epoch_step > 0 ? out->epoch : out->epoch - 1 };
     t->step_number = out->step;

@@ -84,7 +84,15 @@ void ls_classifier_outputs(ls_graph *g, ls_value logits, const ls_classifier_los
     }
     ls_type t = ls_value_type(g, logits);
     ls_value labels = ls_input(g, "labels", LS_TYPE(LS_I32, t.ndim == 2 ? t.dims[0] : 1));
-    ls_loss(g, "loss", ls_classifier_rows(g, logits, labels, loss ? loss : &PLAIN), 1, LS_BY_VALID, "labels");
+    const ls_value rows = ls_classifier_rows(g, logits, labels, loss ? loss : &PLAIN);
+    if (loss && loss->class_weights) {
+        static const char FIELD[] = "labels.class_weight";
+        ls_input(g, FIELD, LS_TYPE(LS_F32, t.ndim == 2 ? t.dims[0] : 1));
+        ls_loss(g, "loss", rows, 1, LS_BY_FIELD, FIELD);
+        ls_measure(g, "loss_unweighted", rows, LS_MEAN, LS_BY_VALID, "labels");
+    } else {
+        ls_loss(g, "loss", rows, 1, LS_BY_VALID, "labels");
+    }
     ls_measure_against(g, "accuracy", LS_ACCURACY, logits, labels, LS_BY_VALID, "labels");
     ls_output(g, "logits", logits);
 }

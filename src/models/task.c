@@ -103,9 +103,10 @@ typedef struct weighing {
 
 static weighing weighing_of(builder *b, const ls_task_loss *l, const char *target, const ls_type *sample)
 {
-    const ls_type floats = { .dtype = LS_F32, .ndim = sample->ndim };
-    ls_type mask = floats;
+    ls_type mask = { .dtype = LS_F32, .ndim = sample->ndim };
     memcpy(mask.dims, sample->dims, sizeof mask.dims);
+    if (l->class_weight)
+        source_of(b, l->class_weight, &mask);
     if (l->weight)
         source_of(b, l->weight, &LS_SCALAR(LS_F32));
     else if (l->mask)
@@ -179,7 +180,13 @@ static void declare(builder *b, const ls_task_loss *l, ls_value output, bool sca
     const ls_value t = scale ? ls_scale(g, s, target->value) : target->value,
                    rows = ls_loss_rows(g, l->kind, output, t, l->delta);
     char name[160];
-    ls_loss(g, term_name(name, b, NAMES[l->kind], l->of), weighed(b, rows, &w), l->factor, w.how, w.field);
+    term_name(name, b, NAMES[l->kind], l->of);
+    if (l->class_weight) {
+        ls_loss(g, name, rows, l->factor, LS_BY_FIELD, l->class_weight);
+        ls_measure(g, term_name(name, b, "cross_entropy_unweighted", l->of), rows, LS_MEAN, w.how, w.field);
+    } else {
+        ls_loss(g, name, weighed(b, rows, &w), l->factor, w.how, w.field);
+    }
     if (loss_of(b->c, l->of) == l) /* else the metrics of this output are there */
         measure_all(b, l, scale ? ls_unscale(g, s, output) : output, target->value, &w);
 }
@@ -195,6 +202,11 @@ static ls_status task_check(const ls_task_config *c)
             return ls_fail(LS_E_SHAPE, "a loss is of \"%s\", which is not an output", l->of ? l->of : "");
         if (l->weight && l->mask)
             return ls_fail(LS_E_UNSUPPORTED, "the loss of \"%s\" has a weight and a mask: one of them",
+                           l->of);
+        if (l->class_weight && (l->kind != LS_LOSS_CROSS_ENTROPY || l->weight || l->mask))
+            return ls_fail(LS_E_UNSUPPORTED,
+                           "the loss of \"%s\" has weights of classes: they are of cross_entropy, without "
+                           "another weight or mask",
                            l->of);
     }
     return LS_OK;

@@ -413,8 +413,8 @@ static ls_status open_module(ls_dataset **out, const ls_recipe *r, ls_split spli
     return ls_shared_model_data(out, r, split);
 }
 
-#define AUGMENT                                                                                   \
-    " crop padding crop_scale crop_ratio flip ops magnitude bins brightness contrast saturation " \
+#define AUGMENT                                                                                           \
+    " sampler crop padding crop_scale crop_ratio flip ops magnitude bins brightness contrast saturation " \
     "hue erase erase_scale erase_ratio mixup cutmix"
 #define KNOWN "path download fallback mirror mean std" AUGMENT
 #define IDX "path train_images train_labels eval_images eval_labels mean std" AUGMENT
@@ -432,8 +432,8 @@ const ls_data_row LS_DATA[] = {
       check_text, open_text, false },
     { "pairs", FILES "source target prefix source_length target_length train_samples eval_samples",
       LS_SAMPLES_PAIRS, "tokenizing", check_pairs, open_pairs, false },
-    { "arrays", "train eval eval_fraction missing", LS_SAMPLES_FIELDS, "reading", check_arrays, open_arrays,
-      false },
+    { "arrays", "train eval eval_fraction missing sampler", LS_SAMPLES_FIELDS, "reading", check_arrays,
+      open_arrays, false },
     { "module", "config", LS_SAMPLES_FIELDS, "reading", check_module, open_module, false },
     { NULL, NULL, LS_SAMPLES_IMAGES, NULL, NULL, NULL, false },
 };

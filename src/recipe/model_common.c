@@ -34,12 +34,22 @@ void ls_config_real(ls_json *j, const char *key, double x)
         ls_json_f64(j, key, x);
 }
 
+bool ls_recipe_weighs_classes(const ls_recipe *r)
+{
+    return r->train.class_weights && strcmp(r->train.class_weights, "none") != 0;
+}
+
 ls_loss_list ls_recipe_losses(const ls_recipe *r, ls_recipe_losses_own *own)
 {
     ls_loss_list losses = r->loss;
-    for (int i = 0; i < losses.n && r->data.missing == LS_MISSING_MASK; i++) {
+    for (int i = 0; i < losses.n; i++) {
         ls_task_loss *l = &losses.at[i];
-        if (l->kind == LS_LOSS_CROSS_ENTROPY)
+        if (l->kind == LS_LOSS_CROSS_ENTROPY && ls_recipe_weighs_classes(r)) {
+            snprintf(own->class_weights[i], sizeof own->class_weights[i], "%s" LS_CLASS_WEIGHT,
+                     l->target ? l->target : l->of);
+            l->class_weight = own->class_weights[i];
+        }
+        if (l->kind == LS_LOSS_CROSS_ENTROPY || r->data.missing != LS_MISSING_MASK)
             continue;
         snprintf(own->masks[i], sizeof own->masks[i], "%s.valid", l->target ? l->target : l->of);
         l->mask = own->masks[i];

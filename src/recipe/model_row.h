@@ -110,12 +110,25 @@ char *ls_recipe_config_json(const ls_recipe *r, const int32_t *end_token);
 #define LS_RECIPE_LOSS(r)                                    \
     .loss = { .label_smoothing = (r)->train.label_smoothing, \
               .mixed = ls_recipe_mixes(r),                   \
+              .class_weights = ls_recipe_weighs_classes(r),  \
               .n_outputs = (r)->model.outputs.n,             \
               .outputs = (r)->model.outputs.at,              \
               .n_losses = (r)->loss.n,                       \
               .losses = (r)->loss.at }
 /* What its last layer computes: a number for each class, or for each output. */
 #define LS_RECIPE_CLASSES(r) ((r)->model.outputs.n ? (r)->model.outputs.n : (r)->model.classes)
+/* model_common.c and recipe_balance.c: whether the recipe has train.class_weights; the field of classes that
+ * they, and data.sampler balanced, are of, and the number of its classes (NULL and 0: there is none, or there
+ * are several); and the checks of both keys. */
+bool ls_recipe_weighs_classes(const ls_recipe *r);
+const char *ls_recipe_classes_field(const ls_recipe *r, int64_t *classes);
+ls_status ls_recipe_check_balance(const ls_recipe *r);
+/* The numbers of train.class_weights [classes]; false: it is `balanced`. */
+bool ls_recipe_class_weights(const ls_recipe *r, double *weights);
+#define LS_CLASS_WEIGHT \
+    ".class_weight" /* ends the name of the field of weights, which begins with that of the classes */
+/* Of data.sampler weights:FIELD: FIELD; else NULL. */
+const char *ls_recipe_draw_field(const ls_recipe *r);
 /* Whether data.augment mixes the samples of a micro-batch. */
 bool ls_recipe_mixes(const ls_recipe *r);
 /* Writes a number with a decimal point: transformers refuses an integer where it wants a float. */
@@ -127,7 +140,7 @@ ls_status ls_recipe_check_heads(const ls_recipe *r, bool has_head_dim);
 /* The losses as the model takes them: with data.missing mask the data set says of each target which of its
  * numbers are there. `own` has the names of these masks, and lives as long as the result is used. */
 typedef struct ls_recipe_losses_own {
-    char masks[LS_RECIPE_LIST][80];
+    char masks[LS_RECIPE_LIST][80], class_weights[LS_RECIPE_LIST][80];
 } ls_recipe_losses_own;
 ls_loss_list ls_recipe_losses(const ls_recipe *r, ls_recipe_losses_own *own);
 /* LS_E_USAGE unless each loss is of an output, with fields and a shape that fit it. */
@@ -137,9 +150,24 @@ ls_status ls_recipe_check_numbers(const ls_recipe *r);
 
 /* Rows of ls_config_key: read the key, with a value for when it is absent; read it; refuse other values than
  * these; refuse true; ignore the key. */
-#define LS_CONFIG_READ_OR(key, ours, absent) { key, ours, absent, NULL }
-#define LS_CONFIG_READ(key, ours) { key, ours, NULL, NULL }
-#define LS_CONFIG_ONLY(key, values) { key, NULL, NULL, values }
+#define LS_CONFIG_READ_OR(key, ours, absent) \
+    {                                        \
+        key, ours, absent, NULL              \
+    }
+#define LS_CONFIG_READ(key, ours) \
+    {                             \
+        key, ours, NULL, NULL     \
+    }
+#define LS_CONFIG_ONLY(key, values) \
+    {                               \
+        key, NULL, NULL, values     \
+    }
 #define LS_CONFIG_OFF(key) LS_CONFIG_ONLY(key, "false")
-#define LS_CONFIG_NO_EFFECT(key) { key, NULL, NULL, NULL }
-#define LS_CONFIG_END { NULL, NULL, NULL, NULL }
+#define LS_CONFIG_NO_EFFECT(key) \
+    {                            \
+        key, NULL, NULL, NULL    \
+    }
+#define LS_CONFIG_END          \
+    {                          \
+        NULL, NULL, NULL, NULL \
+    }

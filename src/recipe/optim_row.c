@@ -87,11 +87,53 @@ static ls_status check_decay(const ls_recipe *r)
     return LS_OK;
 }
 
+static ls_status check_wsd(const ls_recipe *r)
+{
+    if (r->schedule.total_steps &&
+        r->schedule.decay_steps > r->schedule.total_steps - r->schedule.warmup_steps)
+        return ls_fail(LS_E_USAGE, "%s: %lld steps are more than the %lld after the warm-up",
+                       ls_recipe_where_either(r, "schedule.decay_steps", "schedule.total_steps"),
+                       (long long)r->schedule.decay_steps,
+                       (long long)(r->schedule.total_steps - r->schedule.warmup_steps));
+    return check_decay(r);
+}
+
+static ls_status check_one_cycle(const ls_recipe *r)
+{
+    if (r->schedule.warmup_steps)
+        return ls_fail(
+            LS_E_USAGE,
+            "%s: one_cycle has a rise of its own: set schedule.pct_start, the fraction of the steps "
+            "in which the rate rises, and leave warmup_steps out",
+            ls_recipe_where(r, "schedule.warmup_steps"));
+    return LS_OK;
+}
+
+static ls_status check_plateau(const ls_recipe *r)
+{
+    if (r->schedule.gamma >= 1)
+        return ls_fail(LS_E_USAGE, "%s: plateau lowers the rate: gamma is below 1",
+                       ls_recipe_where(r, "schedule.gamma"));
+    if (r->eval.every_epochs < 0 && strcmp(r->checkpoint.best.metric, "train_loss"))
+        return ls_fail(LS_E_USAGE,
+                       "%s: plateau follows checkpoint.best.metric, %s, and eval.every_epochs -1 evaluates "
+                       "nothing: evaluate, or set checkpoint.best.metric to train_loss",
+                       ls_recipe_where_either(r, "schedule.type", "eval.every_epochs"),
+                       r->checkpoint.best.metric);
+    return check_decay(r);
+}
+
 const ls_choice_row LS_SCHEDULES[] = {
     [LS_SCHED_CONSTANT] = { "constant", "", NULL },
     [LS_SCHED_STEP] = { "step", "step_size step_epochs gamma", NULL },
     [LS_SCHED_COSINE] = { "cosine", "total_steps min_lr", check_decay },
     [LS_SCHED_LINEAR] = { "linear", "total_steps min_lr", check_decay },
+    [LS_SCHED_POLYNOMIAL] = { "polynomial", "total_steps min_lr power", check_decay },
+    [LS_SCHED_WSD] = { "wsd", "total_steps min_lr decay_steps", check_wsd },
+    [LS_SCHED_ONE_CYCLE] = { "one_cycle", "total_steps pct_start div_factor final_div_factor",
+                             check_one_cycle },
+    [LS_SCHED_RESTARTS] = { "restarts", "min_lr period period_factor", check_decay },
+    [LS_SCHED_PLATEAU] = { "plateau", "gamma min_lr patience threshold", check_plateau },
     { NULL, NULL, NULL },
 };
 
@@ -102,7 +144,14 @@ ls_schedule ls_recipe_schedule(const ls_recipe *r)
                           .step_size = r->schedule.step_size,
                           .total_steps = r->schedule.total_steps,
                           .gamma = r->schedule.gamma,
-                          .min_lr = r->schedule.min_lr };
+                          .min_lr = r->schedule.min_lr,
+                          .power = r->schedule.power,
+                          .decay_steps = r->schedule.decay_steps,
+                          .pct_start = r->schedule.pct_start,
+                          .div_factor = r->schedule.div_factor,
+                          .final_div_factor = r->schedule.final_div_factor,
+                          .period = r->schedule.period,
+                          .period_factor = r->schedule.period_factor };
 }
 
 const char *ls_optimizer_word(int row) { return LS_OPTIMIZERS[row].name; }

@@ -128,7 +128,9 @@ static ls_status check_data(const ls_recipe *r)
     LS_TRY(check_channels(r, "data.std", &r->data.std));
     if (d->samples == LS_SAMPLES_IMAGES)
         LS_TRY(ls_recipe_check_augment(r));
-    return d->check ? d->check(r) : LS_OK;
+    if (d->check)
+        LS_TRY(d->check(r));
+    return ls_recipe_check_balance(r);
 }
 
 /* A micro-batch up to `micro` that divides the batch and, if four divides the batch, lets four ranks share

@@ -117,6 +117,12 @@ static const ls_key LAST[] = {
       .type = "model.type", NEEDS("model.outputs {}"),
       .help = "of classifiers of images, as PyTorch's CrossEntropyLoss(label_smoothing): this share of a "
               "target is spread evenly over all classes. Evaluations have the same loss" },
+    { "train.class_weights", LS_KEY_WORDS, AT(train.class_weights), "none", .type = "model.type",
+      .help =
+          "of cross-entropy of labels and masks, as PyTorch's CrossEntropyLoss(weight): `[1, 2.5]`, a number "
+          "for each class, or `balanced`, samples / (classes * samples of the class), counted in the "
+          "training split at the start (masks: each is read once). `eval_loss` is weighted alike. Costs a "
+          "number for each target, and with several ranks a message a step (docs/classes.md)" },
     { "train.clip_norm", LS_KEY_REAL, AT(train.clip_norm), "0", 0, 1e9,
       .help = "gradient clipping: largest global norm over all ranks; 0: no clipping" },
     { "train.nonfinite", LS_KEY_CHOICE, AT(train.nonfinite), "stop",
@@ -180,7 +186,9 @@ static const ls_key LAST[] = {
           "(docs/optimizers.md)" },
 
     { "schedule.type", LS_KEY_CHOICE, AT(schedule.type), "constant", .word = ls_schedule_word,
-      .help = "shape after the warm-up" },
+      .help = "shape after the warm-up (docs/optimizers.md): `wsd` is warmup-stable-decay, `one_cycle` "
+              "OneCycleLR, `restarts` CosineAnnealingWarmRestarts, `plateau` ReduceLROnPlateau by "
+              "`checkpoint.best`. None costs time or memory" },
     { "schedule.warmup_steps", LS_KEY_INT, AT(schedule.warmup_steps), "0", 0, MAX_COUNT,
       .help = "warm-up: steps in which the rate grows linearly to `lr`" },
     { "schedule.step_size", LS_KEY_INT, AT(schedule.step_size), "1000", 1, MAX_COUNT, .type = "schedule.type",
@@ -188,11 +196,33 @@ static const ls_key LAST[] = {
     { "schedule.step_epochs", LS_KEY_INT, AT(schedule.step_epochs), "0", 0, 1e9, .type = "schedule.type",
       .help = "epochs between cuts, instead of `step_size`; 0: use `step_size`" },
     { "schedule.gamma", LS_KEY_REAL, AT(schedule.gamma), "0.1", 0, 100, .type = "schedule.type",
-      .help = "factor of each cut" },
+      .help = "factor of each cut; plateau: below 1" },
     { "schedule.total_steps", LS_KEY_INT, AT(schedule.total_steps), "0", 0, MAX_COUNT,
-      .type = "schedule.type", .help = "step at which the rate reaches `min_lr`; 0: the run's last one" },
+      .type = "schedule.type", .help = "step at which the decay ends; 0: the run's last one" },
     { "schedule.min_lr", LS_KEY_REAL, AT(schedule.min_lr), "0", 0, 1e6, .type = "schedule.type",
-      .help = "rate at the end" },
+      .help = "rate at the end; restarts: of each period; plateau: the least" },
+    { "schedule.power", LS_KEY_REAL, AT(schedule.power), "1", 0, 100, .above = true, .type = "schedule.type",
+      .help = "exponent of the rest of the way; 1 is a line" },
+    { "schedule.decay_steps", LS_KEY_INT, AT(schedule.decay_steps), "0", 0, MAX_COUNT,
+      .type = "schedule.type",
+      .help = "the last steps, in which the rate falls on a line to `min_lr`; 0: a tenth of those after the "
+              "warm-up" },
+    { "schedule.pct_start", LS_KEY_REAL, AT(schedule.pct_start), "0.3", 0, 1, .above = true, .below = true,
+      .type = "schedule.type", .help = "fraction of the steps in which the rate rises to `lr`" },
+    { "schedule.div_factor", LS_KEY_REAL, AT(schedule.div_factor), "25", 1, 1e12, .type = "schedule.type",
+      .help = "the first rate is lr / div_factor" },
+    { "schedule.final_div_factor", LS_KEY_REAL, AT(schedule.final_div_factor), "10000", 1, 1e12,
+      .type = "schedule.type", .help = "the last rate is the first one / final_div_factor" },
+    { "schedule.period", LS_KEY_INT, AT(schedule.period), "1000", 1, MAX_COUNT, .type = "schedule.type",
+      .help = "steps of the first cosine (T_0)" },
+    { "schedule.period_factor", LS_KEY_INT, AT(schedule.period_factor), "1", 1, 1000, .type = "schedule.type",
+      .help = "each cosine is so many times as long as the one before (T_mult)" },
+    { "schedule.patience", LS_KEY_INT, AT(schedule.patience), "10", 0, 1e9, .type = "schedule.type",
+      .help =
+          "after more evaluations than this without a better value of `checkpoint.best` the rate is cut" },
+    { "schedule.threshold", LS_KEY_REAL, AT(schedule.threshold), "1e-4", 0, 1, .below = true,
+      .type = "schedule.type",
+      .help = "how much better a value must be, as a fraction of the best one (threshold_mode rel)" },
 
     { "parallel.mesh", LS_KEY_MESH, AT(parallel.mesh), "{dp: auto}", .may_change = true,
       .help = "device mesh: axes in order, outermost first. One size may be `auto`: `workers` divided by the "

@@ -93,8 +93,8 @@ void ls_rundir_forget_evaluations(ls_rundir *d)
 {
     struct ls_rundir_private *own = d->own;
     ls_metric_list_release(&d->eval);
-    d->metrics.best_value = d->metrics.stop_value = NAN;
-    d->metrics.stop_waited = d->metrics.eval_texts = 0;
+    d->metrics.best_value = d->metrics.stop_value = d->metrics.plateau_value = NAN;
+    d->metrics.plateau_waited = d->metrics.stop_waited = d->metrics.eval_texts = 0;
     free(own->best_checkpoint);
     own->best_checkpoint = NULL;
     for (int i = 0; i < own->n_checkpoints; i++) {

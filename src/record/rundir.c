@@ -283,7 +283,9 @@ static ls_rundir *create(const identity *i)
                                        .best_metric = ls_sys_strdup(i->best_metric) };
     d->own = own;
     d->path = ls_storage_run(i->storage, i->name);
-    d->metrics = (ls_run_metrics){ .loss = NAN, .lr = NAN, .best_value = NAN, .stop_value = NAN };
+    d->metrics = (ls_run_metrics){
+        .loss = NAN, .lr = NAN, .best_value = NAN, .stop_value = NAN, .plateau_value = NAN
+    };
     if (!d->path || (i->name && !own->name) || (i->best_metric && !own->best_metric))
         destroy(&d);
     return d;

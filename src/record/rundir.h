@@ -27,8 +27,10 @@ typedef struct ls_run_metrics {
     int64_t eval_texts;  /* that it generated; 0: none */
     double best_value;   /* of checkpoint.best.metric */
     int64_t best_step, best_epoch;
-    double stop_value;       /* early stopping: the best value that was better by more than min_delta */
-    int64_t stop_waited;     /* epochs since then that evaluated it */
+    double stop_value;    /* early stopping: the best value that was better by more than min_delta */
+    int64_t stop_waited;  /* epochs since then that evaluated it */
+    double plateau_value; /* schedule plateau: the best value, evaluations since, and cuts of the rate */
+    int64_t plateau_waited, plateau_cuts;
     int64_t nonfinite_steps; /* skipped because a loss or gradient was not finite */
 } ls_run_metrics;
 

@@ -11,7 +11,7 @@
 #include "base/thread_pool.h"
 #include "base/str.h"
 #include "ckpt/select.h"
-#include "data/augment_set.h"
+#include "data/weighted_set.h"
 #include "passes/passes.h"
 #include "recipe/data_row.h"
 #include "recipe/model_row.h"
@@ -318,15 +318,6 @@ ls_status ls_setup_data(ls_dataset **out, const ls_recipe *r, const ls_setup *s,
     return ls_recipe_blame(r, status);
 }
 
-ls_status ls_setup_training_data(ls_dataset **out, const ls_recipe *r, const ls_setup *s, ls_split split,
-                                 const ls_ui *ui)
-{
-    const ls_augment a = ls_recipe_augment(r);
-    LS_TRY(ls_setup_data(out, r, s, split, ui));
-    const bool changes = split == LS_SPLIT_TRAIN && ls_augment_changes(&a) && !(*out)->read_drawn;
-    return changes || ls_recipe_mixes(r) ? ls_augment_open(out, &a) : LS_OK;
-}
-
 ls_order ls_setup_order(const ls_recipe *r, const ls_dataset *set)
 {
     return (ls_order){ .n = set->n,
@@ -336,7 +327,8 @@ ls_order ls_setup_order(const ls_recipe *r, const ls_dataset *set)
                        .shuffle = r->data.shuffle,
                        .drop_last = r->train.drop_last,
                        .steps = r->train.steps_per_epoch,
-                       .augment = true };
+                       .augment = true,
+                       .draws = ls_dataset_draws(set) };
 }
 
 ls_status ls_setup_check_order(const ls_recipe *r, const ls_order *order)

@@ -11,9 +11,9 @@
 typedef struct ls_setup {
     const ls_model_row *model; /* its builder's configuration is the recipe */
     ls_trainer_opts trainer;
-    ls_share share;     /* this rank's micro-batches of a step, for the loader */
-    int channels, size; /* of the model's images; 0 for text */
-    int classes;        /* of the model; for text the size of its vocabulary */
+    ls_share share;          /* this rank's micro-batches of a step, for the loader */
+    int channels, size;      /* of the model's images; 0 for text */
+    int classes;             /* of the model; for text the size of its vocabulary */
     ls_cpu_limit threads_by; /* what decided trainer.threads, if the recipe did not */
     ls_schedule schedule;
     double lr;
@@ -67,6 +67,11 @@ ls_status ls_setup_data(ls_dataset **out, const ls_recipe *r, const ls_setup *s,
  * fields of mixtures if it mixes samples. */
 ls_status ls_setup_training_data(ls_dataset **out, const ls_recipe *r, const ls_setup *s, ls_split split,
                                  const ls_ui *ui);
+/* Gives the samples the weights of their classes as train.class_weights says; `balanced` counts the training
+ * split, which is opened for it where *set is another one. The training split gets the draws of data.sampler,
+ * too. On failure *set is closed. */
+ls_status ls_setup_balance(ls_dataset **set, const ls_recipe *r, const ls_setup *s, ls_split split,
+                           const ls_ui *ui);
 ls_order ls_setup_order(const ls_recipe *r, const ls_dataset *set);
 /* ls_order_check, of training data. */
 ls_status ls_setup_check_order(const ls_recipe *r, const ls_order *order);

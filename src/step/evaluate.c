@@ -289,6 +289,7 @@ static ls_status result(const split_sums *s, const ls_objective *o, double start
     }
     *out = (ls_eval_result){ .seconds = ls_now() - start, .samples = s->samples };
     ls_metric_list_set(&out->metrics, "loss", 0);
+    int counted = 0;
     for (int i = 0; i < o->n; i++) {
         const ls_term *t = &o->terms[i];
         const ls_sums *before = i ? sums_of(s, o, i - 1) : NULL;
@@ -301,10 +302,12 @@ static ls_status result(const split_sums *s, const ls_objective *o, double start
         }
         if (t->loss && why)
             explain(out, "loss", why);
+        if (!t->loss && !strcmp(t->name, "accuracy"))
+            counted = i;
     }
     ls_metric_list_set(&out->metrics, "loss", out->loss);
     out->accuracy = ls_metric_list_find(&out->metrics, "accuracy");
-    out->count = (int64_t)ls_exact_value(&sums_of(s, o, 0)->divisor);
+    out->count = (int64_t)ls_exact_value(&sums_of(s, o, counted)->divisor);
     out->correct = isnan(out->accuracy) ? 0 : llround(out->accuracy * (double)out->count);
     return ls_metric_list_status(&out->metrics);
 }

@@ -13,7 +13,7 @@ typedef struct ls_eval_result {
     ls_metric_list metrics;
     double loss, seconds;
     double accuracy;                 /* the metric of that name; NaN: the model has none */
-    int64_t samples, count, correct; /* count: the divisor of the first loss */
+    int64_t samples, count, correct; /* count: the divisor of accuracy, or of the first loss */
     /* of each of these metrics that is NaN: why it is undefined; else NULL */
     const char *why[LS_MOST_METRICS];
     ls_confusions confusions; /* of the accuracies of classes, in their order; none of text. Owned */

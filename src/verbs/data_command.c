@@ -12,6 +12,7 @@
 #include "commands.h"
 #include "data/arrays.h"
 #include "data_page.h"
+#include "recipe/model_row.h"
 #include "screen/table.h"
 
 static const char *number(char out[32], double x)
@@ -46,6 +47,25 @@ static void classes(ls_table *t, const ls_data_view *v)
         ls_snprintf(share, sizeof share, "%.2f%%", 100 * (double)v->counts[c] / (double)v->set->n);
         ls_table_row(t, (const char *[]){ f->names ? f->names[c] : of, n, share }, NULL);
     }
+}
+
+/* Says when classes are so unequal that weights may help, and nothing does it yet. */
+static void advise(FILE *out, const ls_data_view *v)
+{
+    enum { UNEQUAL = 10 };
+    const int64_t n = v->set->fields[v->labels].below;
+    int64_t least = -1, most = 0;
+    for (int64_t c = 0; c < n; c++) {
+        const int64_t count = v->counts[c];
+        most = count > most ? count : most;
+        least = count && (least < 0 || count < least) ? count : least;
+    }
+    if (v->set->split == LS_SPLIT_TRAIN && least > 0 && most >= UNEQUAL * least &&
+        !ls_recipe_weighs_classes(v->recipe) && !v->order.draws)
+        fprintf(out,
+                "The largest class has %lld times as many samples as the smallest: `train.class_weights: "
+                "balanced` or `data.sampler: balanced` might help (docs/classes.md).\n\n",
+                (long long)(most / least));
 }
 
 static ls_status samples(ls_table *t, const ls_data_view *v)
@@ -114,6 +134,7 @@ static ls_status tables(const ls_data_view *v, const ls_ui *ui)
         t = (ls_table){ .n_columns = 3, .columns = CLASSES };
         classes(&t, v);
         LS_TRY(print(ui->out, &t, ui->width, LS_OK));
+        advise(ui->out, v);
     }
     /* where a sample is, if its number does not say it */
     ls_column columns[5] = { [4] = { v->set->file ? "file" : "row", true, 1 } };

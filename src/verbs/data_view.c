@@ -11,7 +11,9 @@
 #include "data/augment_mix.h"
 #include "data/order.h"
 #include "data/tokenize.h"
+#include "data/weighted_set.h"
 #include "recipe/data_row.h"
+#include "recipe/model_row.h"
 #include "recipe/recipe_use.h"
 
 static int field_number(const ls_dataset *set, const char *name)
@@ -42,7 +44,11 @@ static ls_status open_set(ls_data_view *v, ls_split split, const ls_ui *ui)
     }
     v->images = picture_number(v->set, "images");
     v->normalised = v->images >= 0 && ls_recipe_samples(r) == LS_SAMPLES_IMAGES;
-    v->labels = field_number(v->set, "labels");
+    int64_t classes = 0;
+    const char *of = ls_recipe_classes_field(r, &classes);
+    v->labels = field_number(v->set, of ? of : "labels");
+    if (v->labels >= 0 && v->set->fields[v->labels].type.ndim) /* classes of pixels */
+        v->labels = -1;
     v->mask = -1;
     if (ls_recipe_samples(r) == LS_SAMPLES_FIELDS && !strcmp(r->data.type, "images")) {
         v->images = field_number(v->set, r->model.inputs.at[0].name);
@@ -66,18 +72,9 @@ static ls_status count_classes(ls_data_view *v)
     const ls_field *f = v->labels < 0 ? NULL : &set->fields[v->labels];
     if (!f || f->type.dtype != LS_I32 || f->type.ndim || f->below < 1)
         return LS_OK;
-    int32_t label;
-    void **to = ls_sys_calloc((size_t)set->n_fields, sizeof *to);
     v->counts = ls_sys_calloc((size_t)f->below, sizeof *v->counts);
-    ls_status s = to && v->counts ? LS_OK : ls_fail(LS_E_MEMORY, "no memory for counting classes");
-    for (int64_t i = 0; i < set->n && s == LS_OK; i++) {
-        to[v->labels] = &label;
-        s = set->read(set, i, to);
-        if (s == LS_OK && label >= 0 && label < f->below)
-            v->counts[label]++;
-    }
-    free(to);
-    return s;
+    LS_TRY(ls_sys_have(v->counts));
+    return ls_class_counts(set, v->labels, f->below, v->counts);
 }
 
 /* Copies the real rows of a micro-batch behind the samples that are there. */
@@ -244,7 +241,7 @@ void ls_data_view_steps(const ls_data_view *v, int64_t k, ls_str *out)
     if (v->images < 0 || !v->order.augment || !v->set->read_drawn)
         return;
     const int64_t *dims = v->set->fields[v->images].type.dims;
-    const uint64_t draw = ls_order_draw(&v->order, v->epoch, at->sample);
+    const uint64_t draw = ls_order_draw(&v->order, v->epoch, at->sample, at->step, at->micro_batch, at->row);
     ls_augment_step steps[LS_AUGMENT_STEPS];
     const int n = ls_augment_draw(&v->augment, draw, (int)dims[1], (int)dims[2], steps);
     if (v->augment.crop == LS_CROP_RESIZED)

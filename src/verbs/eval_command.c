@@ -125,6 +125,8 @@ static ls_status evaluate(const ls_saved_model *t, ls_group *g, const ls_eval_op
     int64_t step = 0;
     LS_TRY(ls_saved_model_trainer(t, g, &setup, &trainer, &step));
     ls_status s = ls_setup_data(&set, t->recipe, &setup, LS_SPLIT_EVAL, ui);
+    if (s == LS_OK)
+        s = ls_setup_balance(&set, t->recipe, &setup, LS_SPLIT_EVAL, ui);
     if (g)
         s = ls_ranks_agree(g, s);
     if (s == LS_OK)

@@ -97,8 +97,7 @@ static ls_status open_data(training *t, const ls_ui *ui)
     return LS_OK;
 }
 
-/* Computes the number of steps of the run, and with it the schedule. Called when it is known where the run
- * continues. */
+/* The number of steps of the run, and with it the schedule, when it is known where the run continues. */
 static void count_steps(training *t)
 {
     ls_loop *l = &t->loop;
@@ -156,8 +155,8 @@ static ls_status existing_run(training *t, bool *done)
     if (t->change.eval_data)
         ls_rundir_forget_evaluations(d);
     if (d->before == LS_RUN_NEW || t->change.best) { /* that run's best one is not in this run */
-        d->metrics.best_value = d->metrics.stop_value = NAN;
-        d->metrics.stop_waited = 0;
+        d->metrics.best_value = d->metrics.stop_value = d->metrics.plateau_value = NAN;
+        d->metrics.stop_waited = d->metrics.plateau_waited = 0; /* what plateau has cut stays cut */
     }
     if (t->change.what)
         LS_TRY(ls_metrics_change(d, from->step, t->change.what));
@@ -172,6 +171,7 @@ static ls_status first_state(training *t, const ls_train_opts *o)
 {
     ls_loop *l = &t->loop;
     l->from.metrics = (ls_run_metrics){ .loss = NAN, .lr = NAN, .best_value = NAN, .stop_value = NAN };
+    l->from.metrics.plateau_value = NAN;
     if (!t->checkpoint[0])
         return initial_weights(t);
     const ls_resume_now now = { l->train, l->eval, l->steps_per_epoch, o->allow_change, &o->resume };

@@ -46,6 +46,8 @@ static void warn_of_rate(const ls_loop *l, bool changed)
     const double was = l->from.metrics.lr,
                  same = ls_schedule_rate(&l->setup->schedule, l->setup->lr, l->from.step - 1),
                  next = ls_schedule_rate(&l->setup->schedule, l->setup->lr, l->from.step);
+    if (l->setup->schedule.kind == LS_SCHED_PLATEAU) /* a checkpoint may have a cut for its next step */
+        return;
     if (l->from.step < l->total_steps && fabs(same - was) > 1e-6 * fabs(was)) /* false of NaN: not known */
         ls_log_warn("the learning rate jumps from %.3g in step %lld to %.3g in step %lld: %s", was,
                     (long long)l->from.step, next, (long long)l->from.step + 1,

@@ -170,4 +170,14 @@ wrong 2 'data.resize: the shorter side becomes 20, and 32 x 32 are cut out' --se
 wrong 2 'loss: masks are classes' --set 'model.outputs={mask: [32, 32]}' --set 'loss={type: bce, of: mask}'
 wrong 2 'model.inputs: data.type images gives one input, a square image' --set 'model.inputs={image: [1, 32, 64]}' --set 'model.outputs={mask: [32, 64, 3]}'
 wrong 2 'model.inputs: data.type images gives one input, a square image' --set 'model.inputs={image: [2, 32, 32]}'
+
+# ---- weights of classes: counted as they are in arrays; a class of pixels that do not count has none
+weighed=(--set train.steps=2 --set train.class_weights=balanced)
+try 0 train shapes.yaml --set run.name=weighed "${weighed[@]}"
+has err 'cross_entropy_unweighted [0-9.]+  accuracy [0-9.]+% \([0-9]+ of 32768\)'
+try 0 train arrays.yaml --set run.name=weighed-arrays "${weighed[@]}"
+cmp runs/weighed/checkpoints/latest/model.safetensors runs/weighed-arrays/checkpoints/latest/model.safetensors || bad "$what: other weights"
+try 0 train shapes.yaml --set run.name=ignored-class "${weighed[@]}" --set data.ignore=2
+has err 'class 2 does not occur in the training split and has weight 0'
+refused 2 'balanced needs one class for each sample' train shapes.yaml --set run.name=x --set data.sampler=balanced
 finish

@@ -17,6 +17,55 @@ static void rate_is(const ls_schedule *s, int64_t step, double want)
         fail_msg("kind %d: rate of step %lld is %.17g, not %.17g", (int)s->kind, (long long)step, got, want);
 }
 
+#define RATES(s, ...) \
+    rates_are(s, (int)(sizeof(double[]){ __VA_ARGS__ } / sizeof(double)), (double[]){ __VA_ARGS__ })
+static void rates_are(const ls_schedule *s, int n, const double *want)
+{
+    for (int i = 0; i < n; i++)
+        rate_is(s, i, want[i]);
+}
+
+/* Numbers of PyTorch 2.13 with the same settings. */
+static void schedules_as_pytorch(void **state)
+{
+    (void)state;
+    const ls_schedule cycle = { .kind = LS_SCHED_ONE_CYCLE,
+                                .total_steps = 10,
+                                .pct_start = 0.3,
+                                .div_factor = 25,
+                                .final_div_factor = 1e4 },
+                      half = { .kind = LS_SCHED_ONE_CYCLE,
+                               .total_steps = 7,
+                               .pct_start = 0.5,
+                               .div_factor = 10,
+                               .final_div_factor = 100 },
+                      power = { .kind = LS_SCHED_POLYNOMIAL, .total_steps = 5, .power = 2 },
+                      restarts = {
+                          .kind = LS_SCHED_RESTARTS, .period = 2, .period_factor = 2, .min_lr = 0.1
+                      };
+    RATES(&cycle, 0.032000000000000028, 0.41600000000000004, 0.8, 0.76038770561077906, 0.64939652315981045,
+          0.48900961754903144, 0.31099358245096859, 0.15060667684018961, 0.039615494389221032, 3.2e-06,
+          3.2e-06);
+    RATES(&half, 0.08, 0.32875388202501893, 0.73124611797498107, 0.76042715961380669, 0.48931936520894326,
+          0.1512534751772501, 0.0008);
+    RATES(&power, 0.8, 0.512, 0.288, 0.128, 0.032, 0, 0);
+    RATES(&restarts, 0.8, 0.45, 0.8, 0.69748737341529166, 0.45, 0.20251262658470842, 0.8,
+          0.77335783637895039);
+}
+
+static void stable_then_decay(void **state)
+{
+    (void)state;
+    ls_schedule s = {
+        .kind = LS_SCHED_WSD, .warmup_steps = 2, .total_steps = 10, .decay_steps = 4, .min_lr = 0.4
+    };
+    RATES(&s, 0.4, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8, 0.7, 0.6, 0.5, 0.4, 0.4);
+    s.decay_steps = 0; /* a tenth of 8 steps, rounded up */
+    RATES(&s, 0.4, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8, 0.8, 0.4);
+    s = (ls_schedule){ .kind = LS_SCHED_RESTARTS, .period = 4, .period_factor = 1, .warmup_steps = 1 };
+    RATES(&s, 0.8, 0.8, 0.8 * 0.85355339059327373, 0.4, 0.8 * 0.14644660940672627, 0.8);
+}
+
 static void schedules(void **state)
 {
     (void)state;
@@ -275,9 +324,14 @@ static void extreme_norms(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(schedules),       cmocka_unit_test(bad_gradients_change_nothing),
-        cmocka_unit_test(the_scale_grows), cmocka_unit_test(scaling_is_exact),
-        cmocka_unit_test(clipping),        cmocka_unit_test(extreme_norms),
+        cmocka_unit_test(schedules_as_pytorch),
+        cmocka_unit_test(stable_then_decay),
+        cmocka_unit_test(schedules),
+        cmocka_unit_test(bad_gradients_change_nothing),
+        cmocka_unit_test(the_scale_grows),
+        cmocka_unit_test(scaling_is_exact),
+        cmocka_unit_test(clipping),
+        cmocka_unit_test(extreme_norms),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -60,6 +60,10 @@ static const char *other_value(const ls_key *k, char buffer[64])
         { "checkpoint.export", "\"full model/m.pt\"" },
         { "checkpoint.export_best", "\"{date}-{epoch}.pt\"" },
         { "schedule.min_lr", "1e-5" },
+        { "data.sampler", "balanced" },
+        { "schedule.div_factor", "10" },
+        { "schedule.final_div_factor", "100" },
+        { "train.class_weights", "balanced" },
         { "optimizer.decay_rate", "-0.5" },
         { "optimizer.betas", "[0.5, 0.75]" },
         { "optimizer.groups", "[{match: \"pattern:*bias\", lr_factor: 0.5}]" },
@@ -280,8 +284,8 @@ static void words_are_names_of_rows(void **state)
     assert_null(ls_key_word(ls_key_named("data.type"), n));
     assert_string_equal(ls_key_word(ls_key_named("optimizer.type"), LS_ADAFACTOR), "adafactor");
     assert_null(ls_key_word(ls_key_named("optimizer.type"), LS_ADAFACTOR + 1));
-    assert_string_equal(ls_key_word(ls_key_named("schedule.type"), LS_SCHED_LINEAR), "linear");
-    assert_null(ls_key_word(ls_key_named("schedule.type"), LS_SCHED_LINEAR + 1));
+    assert_string_equal(ls_key_word(ls_key_named("schedule.type"), LS_SCHED_PLATEAU), "plateau");
+    assert_null(ls_key_word(ls_key_named("schedule.type"), LS_SCHED_PLATEAU + 1));
     char list[LS_MODEL_LIST];
     assert_string_equal(ls_model_list(list, ls_model_makes_text), "llama, qwen2, t5");
 }

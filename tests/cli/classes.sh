@@ -1,0 +1,91 @@
+#!/usr/bin/env bash
+# classes.sh COMMAND - weights of classes and drawn samples: the bits of the same weights as a field, of any number of ranks, and of a run that is continued within an
+# epoch; the plateau of the rate continues, too; `lockstep data` says when they might help.
+source "$(dirname "$0")/common.sh"
+make() { awk -v n="$1" -v seed="$2" 'BEGIN { srand(seed); print "a,b,kind,w"; split("0.5 2 3", w, " "); for (i = 0; i < n; i++) { k = i % 20 ? 0 : i % 40 ? 1 : 2; printf "%.4f,%.4f,%d,%s\n", rand() + k, rand() - k, k, w[k + 1] } }'; }
+make 240 1 >train.csv
+make 80 2 >eval.csv
+cat >recipe.yaml <<'EOT'
+model: {type: mlp, inputs: {x: [2]}, outputs: {kind: [3]}, hidden: [8]}
+loss: {type: cross_entropy, of: kind}
+data:
+  type: arrays
+  train: {x: "train.csv:a,b", kind: train.csv, w: train.csv}
+  eval: {x: "eval.csv:a,b", kind: eval.csv, w: eval.csv}
+train: {epochs: 3, global_batch: 16, micro_batch: 4}
+optimizer: {lr: 0.01}
+checkpoint: {every_steps: 4, keep: 20}
+threads: 1
+EOT
+same() { cmp "runs/$1/checkpoints/latest/model.safetensors" "runs/$2/checkpoints/latest/model.safetensors" || bad "$what: other weights"; }
+
+# ---- weights of classes: those of a field with the same numbers
+try 0 train recipe.yaml --set run.name=field --set 'loss={type: cross_entropy, of: kind, weight: w}'
+try 0 train recipe.yaml --set run.name=list --set 'train.class_weights=[0.5, 2, 3]'
+same list field
+[ "$(grep -o '"eval_loss":[0-9.]*' runs/list/checkpoints/latest/trainer.json)" = "$(grep -o '"eval_loss":[0-9.]*' runs/field/checkpoints/latest/trainer.json)" ] || bad "$what: another eval_loss"
+has err 'eval loss [0-9.]+  cross_entropy_unweighted [0-9.]+  accuracy [0-9.]+% \([0-9]+ of 80\)'
+# balanced: 240 / (3 * 228), 240 / (3 * 6), 240 / (3 * 6)
+try 0 train recipe.yaml --set run.name=numbers --set 'train.class_weights=[0.35087719298245612, 13.333333333333334, 13.333333333333334]'
+try 0 train recipe.yaml --set run.name=balanced --set train.class_weights=balanced
+same balanced numbers
+# an evaluation counts the training split, too
+try 0 eval runs/balanced
+has out "loss $(grep '"kind":"eval"' runs/balanced/metrics.jsonl | tail -n 1 | sed -E 's/.*"loss":([0-9]\.[0-9]{3}).*/\1/')"
+has out 'cross_entropy_unweighted [0-9.]+'
+
+# ---- with drawn samples: on two ranks, and in parts
+drawn=(--set train.class_weights=balanced --set data.sampler=weights:w --set 'schedule={type: plateau, patience: 0, threshold: 0.5}')
+try 0 train recipe.yaml --set run.name=drawn "${drawn[@]}"
+cmp -s runs/drawn/checkpoints/latest/model.safetensors runs/balanced/checkpoints/latest/model.safetensors && bad "data.sampler changed nothing"
+has err 'has not improved for 1 evaluations: the learning rate is now 0\.00'
+has runs/drawn/checkpoints/latest/trainer.json '"plateau_cuts":[12],'
+try 0 train recipe.yaml --set run.name=ranks "${drawn[@]}" --workers 2
+same ranks drawn
+# as if it had died behind step 20, within epoch 1
+cp -r runs/drawn runs/parts
+sed -i 's/"state":"finished"/"state":"running"/; s/name: drawn/name: parts/' runs/parts/result.json runs/parts/recipe.yaml
+for dir in runs/parts/checkpoints/step-*; do [ "${dir##*-}" -le 20 ] || rm -r "$dir"; done
+ln -sfn step-00000020 runs/parts/checkpoints/latest
+try 0 train recipe.yaml --set run.name=parts "${drawn[@]}"
+has err 'step 20'
+same parts drawn
+diff <(grep -o '"plateau_[a-z]*":[^,]*' runs/parts/checkpoints/latest/trainer.json) <(grep -o '"plateau_[a-z]*":[^,]*' runs/drawn/checkpoints/latest/trainer.json) || bad "$what: another plateau"
+
+# ---- what says that they might help
+try 0 data recipe.yaml
+has out '^The largest class has 38 times as many samples as the smallest: .train.class_weights: balanced. or .data.sampler: balanced. might help'
+try 0 data recipe.yaml --set data.sampler=balanced
+! grep -q "might help" out || bad "$what: it says so"
+try 2 train recipe.yaml --set 'train.class_weights=[1, 2]'
+has err 'train.class_weights: 2 numbers for 3 classes'
+try 2 train recipe.yaml --set data.sampler=weights:z
+has err "data.sampler: data.train has no field 'z'"
+
+# ---- labels of pictures
+grey() { printf 'P5\n8 8\n255\n'; head -c 64 /dev/zero | tr '\0' "\\$1"; }
+for split in train val; do
+    mkdir -p pics/$split/few pics/$split/many
+    for i in 1 2 3 4 5 6 7; do
+        grey 2$i"0" >pics/$split/many/$i.pgm
+        [ $i -gt 2 ] || grey 0$i"0" >pics/$split/few/$i.pgm
+    done
+done
+cat >pictures.yaml <<'EOT'
+model: {type: mlp, image_size: 8, hidden: [8], classes: 2}
+data: {type: images, path: pics}
+train: {global_batch: 8, micro_batch: 2, epochs: 3, class_weights: balanced}
+optimizer: {lr: 0.01}
+threads: 1
+EOT
+try 0 train pictures.yaml --set run.name=one --set data.sampler=balanced --set data.augment.flip=0.5
+has err 'loss_unweighted [0-9.]+'
+try 0 train pictures.yaml --set run.name=two --set data.sampler=balanced --set data.augment.flip=0.5 --workers 2
+same two one
+try 0 train pictures.yaml --set run.name=two-numbers --set 'train.class_weights=[2.25, 0.64285714285714290]'
+try 0 train pictures.yaml --set run.name=counted
+same two-numbers counted
+refused 2 'with label_smoothing a target has parts of all classes' train pictures.yaml --set run.name=x --set train.label_smoothing=0.1
+refused 2 'mixup and cutmix mix two classes' train pictures.yaml --set run.name=x --set data.augment.mixup=0.2
+refused 2 'this key is for' train llama-shakespeare --set run.name=x --set data.sampler=balanced
+finish
