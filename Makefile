@@ -4,6 +4,7 @@
 #   make test      the suite        make test-all  the same under the sanitizers, too: what CI runs
 #   make bench     speed                   make parity   against a live PyTorch
 #   make install PREFIX=/usr/local         make format   white space of changed lines
+#   make wheel     for pip install
 #   make reference the C API as pages      make gpu-carry   .gpu: what tools/gpu_check.sh needs on a machine with a GPU
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
@@ -55,6 +56,12 @@ install:
 	@$(MAKE) --no-print-directory build-release TARGET=lockstep_installed # the tests are not built
 	cmake --install build --prefix $(PREFIX)
 
+# for `pip install build/wheel/lockstep-*.whl` (docs/python.md)
+wheel:
+	@command -v python3 >/dev/null || { echo "make wheel needs python3: apt-get install python3" >&2; exit 1; }
+	@$(MAKE) --no-print-directory build-release TARGET=lockstep_installed
+	@tools/wheel build build/wheel
+
 clean:
 	rm -rf build build-dev build-asan build-tsan build-portable build-wide build-fuzz build-mutate
 
@@ -70,8 +77,8 @@ gpu-carry:
 	@tools/gpu_carry.sh build
 
 help:
-	@sed -n '2,7s/^# *//p' Makefile
+	@sed -n '2,8s/^# *//p' Makefile
 
 FORCE:
 
-.PHONY: FORCE all deps demo demo-resnet test test-all bench parity format install clean reference gpu-carry help
+.PHONY: FORCE all deps demo demo-resnet test test-all bench parity format install wheel clean reference gpu-carry help

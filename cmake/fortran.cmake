@@ -31,8 +31,9 @@ if(CMAKE_Fortran_COMPILER_LOADED)
   set(sources ${CMAKE_SOURCE_DIR}/bindings/fortran)
   add_library(lockstep_fortran STATIC ${sources}/lockstep_graph.f90 ${sources}/lockstep_layers.f90 ${sources}/lockstep_train.f90
     ${sources}/lockstep_run.f90 ${sources}/lockstep.f90 ${sources}/arrays.c ${sources}/graph.c ${sources}/layers.c ${sources}/train.c ${sources}/run.c)
-  set_target_properties(lockstep_fortran PROPERTIES OUTPUT_NAME lockstep-fortran Fortran_MODULE_DIRECTORY ${CMAKE_BINARY_DIR}/fortran)
-  target_include_directories(lockstep_fortran PRIVATE ${CMAKE_BINARY_DIR}/generated/fortran PUBLIC ${CMAKE_BINARY_DIR}/fortran)
+  set_target_properties(lockstep_fortran PROPERTIES OUTPUT_NAME lockstep-fortran EXPORT_NAME fortran Fortran_MODULE_DIRECTORY ${CMAKE_BINARY_DIR}/fortran)
+  target_include_directories(lockstep_fortran PRIVATE ${CMAKE_BINARY_DIR}/generated/fortran PUBLIC
+    $<BUILD_INTERFACE:${CMAKE_BINARY_DIR}/fortran> $<INSTALL_INTERFACE:include/lockstep/fortran>)
   target_link_libraries(lockstep_fortran PUBLIC lockstep)
   target_compile_options(lockstep_fortran PRIVATE -Wall -Wextra $<$<COMPILE_LANGUAGE:C>:-Wshadow -Wconversion -Wno-sign-conversion> $<$<BOOL:${LS_WERROR}>:-Werror>
     $<$<COMPILE_LANG_AND_ID:Fortran,GNU>:-std=f2018 -Wno-c-binding-type>) # texts and absent arguments are passed by descriptor: Fortran 2018

@@ -1,4 +1,4 @@
-# What `make install` puts where: the command, the shared and the static library with their headers, what pkg-config and find_package(lockstep) read,
+# What `make install` puts where: the command, the shared and the static library with their headers, bindings, what pkg-config, find_package(lockstep) and `module load` read,
 # the manual pages, pages and examples, and completion for shells.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
@@ -13,10 +13,10 @@ if(TARGET lockstep_command)
 endif()
 if(TARGET lockstep_fortran) # its sources are for other compilers than the one that made the module here
   add_dependencies(lockstep_installed lockstep_fortran)
-  install(TARGETS lockstep_fortran ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
+  install(TARGETS lockstep_fortran EXPORT lockstepTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
   install(DIRECTORY ${CMAKE_BINARY_DIR}/fortran/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/lockstep/fortran FILES_MATCHING PATTERN "*.mod")
 endif()
-install(DIRECTORY ${CMAKE_SOURCE_DIR}/bindings DESTINATION ${CMAKE_INSTALL_DATADIR}/lockstep)
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/bindings DESTINATION ${CMAKE_INSTALL_DATADIR}/lockstep PATTERN __pycache__ EXCLUDE)
 if(LS_MODULES)
   add_dependencies(lockstep_installed ${LS_MODULES})
   install(TARGETS ${LS_MODULES} LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
@@ -46,27 +46,27 @@ add_custom_target(lockstep_static ALL DEPENDS ${archive})
 add_dependencies(lockstep_installed lockstep_static)
 install(FILES ${archive} DESTINATION ${CMAKE_INSTALL_LIBDIR})
 
-# The prefix is known only when installing (cmake --install --prefix), so both files find themselves relative to where they lie.
-file(RELATIVE_PATH LS_PC_TO_PREFIX /${CMAKE_INSTALL_LIBDIR}/pkgconfig /)
+# Texts with the prefix in them, which is known only when installing (cmake --install --prefix).
 set(LS_PC_PRIVATE "-ljansson -lyaml -lxxhash -lz -lpng -lpcre2-8 -lutf8proc -lpthread -ldl -lm")
 if(JPEG_FOUND)
   string(PREPEND LS_PC_PRIVATE "-ljpeg ")
 endif()
-foreach(rpath "" " -Wl,-rpath,\${libdir}") # programs find the library where it lies, unless the system looks there anyway
-  set(LS_PC_RPATH "${rpath}")
-  string(LENGTH "${rpath}" kind)
-  configure_file(${CMAKE_SOURCE_DIR}/cmake/lockstep.pc.in ${CMAKE_BINARY_DIR}/generated/pc${kind}/lockstep.pc @ONLY)
-endforeach()
-install(CODE "
-  set(pc \"${CMAKE_BINARY_DIR}/generated/pc${kind}/lockstep.pc\")
-  if(CMAKE_INSTALL_PREFIX MATCHES \"^/(usr/?)?$\")
-    set(pc \"${CMAKE_BINARY_DIR}/generated/pc0/lockstep.pc\")
-  endif()
-  file(INSTALL \"\${pc}\" DESTINATION \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_INSTALL_LIBDIR}/pkgconfig\")")
-
+# ls_install_text(TEMPLATE FILE): FILE is relative to the prefix
+function(ls_install_text template file)
+  set(CMAKE_INSTALL_PREFIX "@CMAKE_INSTALL_PREFIX@")
+  set(LS_PC_RPATH "@LS_PC_RPATH@")
+  configure_file(${CMAKE_SOURCE_DIR}/cmake/${template} ${CMAKE_BINARY_DIR}/generated/${template} @ONLY)
+  install(CODE "
+    set(LS_PC_RPATH \" -Wl,-rpath,\\\${libdir}\") # programs find the library where it lies, unless the system looks there anyway
+    if(CMAKE_INSTALL_PREFIX MATCHES \"^/(usr/?)?$\")
+      set(LS_PC_RPATH \"\")
+    endif()
+    configure_file(\"${CMAKE_BINARY_DIR}/generated/${template}\" \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${file}\" @ONLY)")
+endfunction()
+ls_install_text(lockstep.pc.in ${CMAKE_INSTALL_LIBDIR}/pkgconfig/lockstep.pc)
+ls_install_text(modulefile.in ${CMAKE_INSTALL_DATADIR}/modulefiles/lockstep/${PROJECT_VERSION})
 if(TARGET lockstep_fortran)
-  configure_file(${CMAKE_SOURCE_DIR}/cmake/lockstep-fortran.pc.in ${CMAKE_BINARY_DIR}/generated/lockstep-fortran.pc @ONLY)
-  install(FILES ${CMAKE_BINARY_DIR}/generated/lockstep-fortran.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+  ls_install_text(lockstep-fortran.pc.in ${CMAKE_INSTALL_LIBDIR}/pkgconfig/lockstep-fortran.pc)
 endif()
 
 set(LS_PACKAGE_DIR ${CMAKE_INSTALL_LIBDIR}/cmake/lockstep)

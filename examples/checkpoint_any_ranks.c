@@ -16,7 +16,7 @@
 
 #include <lockstep/lockstep.h>
 
-enum { IN = 16, HIDDEN = 16, OUT = 8, SAMPLES = 12, MAX_RANKS = 12 };
+enum { IN = 16, HIDDEN = 16, OUT = 8, SAMPLES = 24, MAX_RANKS = 12 };
 
 /* net1, ReLU, net2: ToyModel. */
 static ls_status build(ls_graph *g, const void *context, int64_t batch)
@@ -31,7 +31,7 @@ static ls_status build(ls_graph *g, const void *context, int64_t batch)
     return ls_graph_finish(g);
 }
 
-/* A step on this rank's samples of the twelve. */
+/* A step on this rank's samples. */
 static ls_status step(ls_trainer *t, const ls_share *share)
 {
     uint8_t images[SAMPLES][IN];
@@ -105,7 +105,7 @@ int main(int argc, char **argv)
     if (argc < 3 || argc > 5 || (strcmp(argv[1], "save") && strcmp(argv[1], "load")) || ranks < 1 ||
         ranks > MAX_RANKS || SAMPLES % ranks)
         return fprintf(stderr, "usage: checkpoint_any_ranks save|load DIRECTORY [RANKS [AGAIN]]   (1, 2, 3, "
-                               "4, 6 or 12 threads)\n"),
+                               "4, 6, 8 or 12 threads)\n"),
                2;
     if ((argc > 3 ? ls_group_threads(groups, ranks) : ls_group_from_environment(groups)) != LS_OK)
         return fprintf(stderr, "%s\n", ls_error_message()), EXIT_FAILURE;

@@ -1,6 +1,7 @@
 # public_functions.awk - the functions of include/lockstep/*.h, for tests that walk them all.
 #   awk -f tools/public_functions.awk include/lockstep/*.h               a name a line
-#   awk -v exports=1 -f tools/public_functions.awk ...                   a version script for the linker, which exports nothing else
+#   awk -v exports=LOCKSTEP_0.1 -f tools/public_functions.awk ...         a version script for the linker, which exports them under this version
+#                                                                        and nothing else
 #   awk -v arguments=1 -f tools/public_functions.awk include/lockstep/*.h    C for tests/api/test_arguments.c: for each pointer that a function takes,
 #                                                                        a call with NULL there and samples (sample_TYPE) for the others
 #   awk -v choices=1 ...                                                 C for tests/api/test_choices.c: for each enum and each integer that a function
@@ -119,7 +120,7 @@ END {
     n = split(text, parts, ";")
     for (i = 1; i <= n; i++)
         if ((at = index(parts[i], "LS_API ")) > 0) declaration(substr(parts[i], at + 7))
-    if (exports) print "{ global:" names " local: *; };"
+    if (exports) print exports " { global:" names " local: *; };"
     if (arguments) printf "static const struct call { const char *function, *argument; ls_status (*run)(void); bool status; } CALLS[] = {\n%s};\n", rows
     if (choices) printf "static const struct choice { const char *function, *argument, *type; ls_status (*run)(const int *v); bool status, graph; } CHOICES[] = {\n%s};\n", rows
 }

@@ -1,4 +1,6 @@
 /* shown.c - makes control characters visible. */
+#include <string.h>
+
 #include "shown.h"
 
 /* Length in bytes of the control character at `p`, 0 if it is none; *code receives its number. In UTF-8, the
@@ -31,6 +33,19 @@ void ls_str_add_shown(ls_str *s, const char *text, bool lines)
         begin = text += n;
     }
     ls_str_add_n(s, begin, (size_t)(text - begin));
+}
+
+void ls_str_add_csv(ls_str *s, const char *text)
+{
+    ls_str shown = { 0 };
+    ls_str_add_shown(&shown, text, false);
+    const bool quoted = strpbrk(ls_str_text(&shown), ",\"");
+    ls_str_add(s, quoted ? "\"" : "");
+    for (const char *p = ls_str_text(&shown); *p; p++)
+        ls_str_add_n(s, *p == '"' ? "\"\"" : p, *p == '"' ? 2 : 1);
+    ls_str_add(s, quoted ? "\"" : "");
+    ls_str_inherit(s, &shown);
+    ls_str_release(&shown);
 }
 
 void ls_print_line(FILE *out, const char *format, ...)

@@ -112,14 +112,26 @@ typedef struct ls_dcp_settings {
     const ls_dcp_setting *at;
 } ls_dcp_settings;
 typedef struct ls_dcp_optimizer {
-    const ls_weights *state; /* from a checkpoint: tensors MOMENT.NAME, and the step */
-    int n;
+    const ls_weights *state; /* tensors MOMENT.NAME; others may be between them */
+    int64_t steps;           /* that it has made; -1: it does not count them */
+    int64_t n;
     const ls_dcp_settings *groups; /* its groups of parameters, of which one without any is not written */
     /* The group of a parameter; NULL: all are in group 0. */
-    int (*group_of)(const void *context, const char *name);
+    int64_t (*group_of)(const void *context, const char *name);
     const void *context;
+    int64_t epoch, last_step; /* of metadata.json (ls_dcp_ended); epoch -1: it is not written */
 } ls_dcp_optimizer;
 
-/* As ls_weights_export_with, to directory `dir`. `optimizer` may be NULL. */
-ls_status ls_dcp_export(const ls_weights *w, const ls_dcp_optimizer *optimizer, const char *dir,
-                        const ls_weights_export_opts *o);
+/* As ls_weights_export_with, to directory `dir`. `optimizer` may be NULL. The names begin with `prefix`,
+ * words between dots: "app" as the dict of an object with model and optim (AppState of PyTorch's tutorials).
+ * NULL or
+ * "": they begin with model and optimizer. */
+ls_status ls_dcp_export(const ls_weights *w, const ls_dcp_optimizer *optimizer, const char *prefix,
+                        const char *dir, const ls_weights_export_opts *o);
+
+/* dcp_ended.c: the file metadata.json that some programs write into a DCP directory at the end of an epoch:
+ * {"epoch": E, "step": S}, both counted from 0. */
+#define LS_DCP_ENDED "metadata.json"
+/* *epoch: -1 if there is no such file, or it names no epoch. *step: 0 if it names none. */
+ls_status ls_dcp_ended(int64_t *epoch, int64_t *step, const char *dir);
+ls_status ls_dcp_put_ended(const ls_dcp_writer *w, int64_t epoch, int64_t step);

@@ -28,6 +28,15 @@ void ls_dcp_state_release(ls_dcp_state *s)
     *s = (ls_dcp_state){ 0 };
 }
 
+double ls_dcp_state_rate(const ls_dcp_state *s)
+{
+    double rate = NAN;
+    for (int64_t i = 0; i < s->n; i++)
+        if (!strcmp(s->settings[i].is.name, "lr") && s->settings[i].is.kind == LS_DCP_FLOAT)
+            rate = s->settings[i].is.a;
+    return rate;
+}
+
 static const char *behind(const char *text, const char *begin)
 {
     const size_t n = strlen(begin);

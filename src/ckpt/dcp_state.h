@@ -35,4 +35,5 @@ ls_status ls_dcp_state_open(ls_dcp_state *s, const char *dir, const char *prefix
  * parameters have made different numbers of steps; LS_E_UNSUPPORTED if there is no optimizer, or if it
  * numbers parameters in a way that does not tell which is which. */
 ls_status ls_dcp_state_optimizer(ls_dcp_state *s, int64_t n, const char *const *parameters);
+double ls_dcp_state_rate(const ls_dcp_state *s); /* the learning rate of its last group; NAN: none */
 void ls_dcp_state_release(ls_dcp_state *s);

@@ -223,16 +223,17 @@ static ls_status check_replaced(const char *dir)
         const char *end = strrchr(e->d_name, '.');
         const bool is_index = !strcmp(e->d_name, LS_DCP_INDEX);
         index = index || is_index;
-        data = data && (is_index || !strcmp(e->d_name, ".") || !strcmp(e->d_name, "..") ||
-                        (end && !strcmp(end, ".distcp")));
+        data = data && (is_index || !strcmp(e->d_name, LS_DCP_ENDED) || !strcmp(e->d_name, ".") ||
+                        !strcmp(e->d_name, "..") || (end && !strcmp(end, ".distcp")));
     }
     closedir(d);
-    return index && data ? LS_OK
-                         : ls_fail(LS_E_USAGE,
-                                   "%s: only a DCP directory (" LS_DCP_INDEX
-                                   " and .distcp files, nothing else) is replaced by another: choose a new "
-                                   "name",
-                                   dir);
+    return index && data
+               ? LS_OK
+               : ls_fail(LS_E_USAGE,
+                         "%s: only a DCP directory (" LS_DCP_INDEX ", .distcp files and " LS_DCP_ENDED
+                         ", nothing else) is replaced by another: choose a new "
+                         "name",
+                         dir);
 }
 
 static ls_status open_files(ls_dcp_writer *w, int ranks)

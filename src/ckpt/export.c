@@ -13,6 +13,8 @@
 #include "ckpt/safetensors.h"
 #include "ckpt/zip.h"
 
+enum { MOST_DEPTH = 4 };
+
 typedef struct export
 {
     const ls_weights *from;
@@ -20,6 +22,8 @@ typedef struct export
     const char *path;
     enum { SAFETENSORS, PT, DCP } format;
     const ls_dcp_optimizer *optimizer; /* DCP: the optimizer that is written too; NULL: none */
+    int depth;                         /* DCP: words of the prefix, which begin `way` */
+    ls_dcp_step way[MOST_DEPTH + 4];
     int64_t n;
     ls_named_tensor *tensors; /* names and types as they will be written; no data */
     int64_t *storage; /* number of each tensor's storage in a .pt file: that of the tensor's first name */
@@ -206,25 +210,52 @@ static ls_status write_pt(export *e)
 
 /* ---- a DCP directory */
 
+/* Sets e->way to the words of the prefix. */
+static ls_status split_prefix(export *e, const char *prefix)
+{
+    size_t n = strlen(prefix);
+    n -= n && prefix[n - 1] == '.';
+    for (size_t at = 0, end; at < n; at = end + 1) {
+        end = at + strcspn(prefix + at, ".");
+        char *word = e->depth < MOST_DEPTH && end > at && end <= n ? ls_sys_strndup(prefix + at, end - at)
+                                                                   : NULL;
+        if (!word)
+            return ls_fail(LS_E_USAGE, "prefix %s: 1 to %d words with dots between them are possible, as app",
+                           prefix, MOST_DEPTH);
+        e->way[e->depth++].word = word;
+    }
+    return LS_OK;
+}
+
+/* Appends words to the prefix. The way is valid until the next call. */
+static const ls_dcp_step *way_to(export *e, int n, const ls_dcp_step *words)
+{
+    memcpy(e->way + e->depth, words, sizeof *words * (size_t)n);
+    return e->way;
+}
+
 static ls_status put_model(export *e, ls_dcp_writer *w)
 {
     for (int64_t i = 0; i < e->n; i++) {
         const void *data;
+        const ls_dcp_step words[] = { { .word = "model" }, { .word = e->tensors[i].name } };
         LS_TRY(read_tensor(e, i, &data));
-        LS_TRY(ls_dcp_put_tensor(w, 2, (ls_dcp_step[]){ { .word = "model" }, { .word = e->tensors[i].name } },
-                                 &e->tensors[i].tensor.type, data));
+        LS_TRY(ls_dcp_put_tensor(w, e->depth + 2, way_to(e, 2, words), &e->tensors[i].tensor.type, data));
         LS_TRY(advance(e, i));
     }
     return LS_OK;
 }
 
-static ls_status put_setting(ls_dcp_writer *w, int group, const char *name, const ls_str *pickle)
+/* AppState of PyTorch's tutorials names the optimizer otherwise than their other programs. */
+static const char *optimizer_word(const export *e) { return e->depth ? "optim" : "optimizer"; }
+
+static ls_status put_setting(export *e, ls_dcp_writer *w, int64_t group, const char *name,
+                             const ls_str *pickle)
 {
-    return ls_dcp_put_object(
-        w, 4,
-        (ls_dcp_step[]){
-            { .word = "optimizer" }, { .word = "param_groups" }, { .number = group }, { .word = name } },
-        pickle);
+    const ls_dcp_step words[] = {
+        { .word = optimizer_word(e) }, { .word = "param_groups" }, { .number = group }, { .word = name }
+    };
+    return ls_dcp_put_object(w, e->depth + 4, way_to(e, 4, words), pickle);
 }
 
 static void put_value(ls_str *out, const ls_dcp_setting *set)
@@ -240,7 +271,8 @@ static void put_value(ls_str *out, const ls_dcp_setting *set)
     }
 }
 
-static ls_status put_settings(const ls_dcp_settings *all, ls_dcp_writer *w, int group, const ls_str *names)
+static ls_status put_settings(export *e, const ls_dcp_settings *all, ls_dcp_writer *w, int64_t group,
+                              const ls_str *names)
 {
     ls_str value = { 0 };
     ls_status s = LS_OK;
@@ -248,35 +280,37 @@ static ls_status put_settings(const ls_dcp_settings *all, ls_dcp_writer *w, int 
         const ls_dcp_setting *set = &all->at[i];
         ls_str_clear(&value);
         put_value(&value, set);
-        s = put_setting(w, group, set->name, &value);
+        s = put_setting(e, w, group, set->name, &value);
     }
     ls_str_release(&value);
-    return s == LS_OK ? put_setting(w, group, "params", names) : s;
+    return s == LS_OK ? put_setting(e, w, group, "params", names) : s;
 }
 
-static ls_status put_moment(ls_dcp_writer *w, const ls_dcp_step *way, const ls_weight *t)
+static ls_status put_moment(export *e, ls_dcp_writer *w, const ls_dcp_step *words, const ls_weight *t)
 {
-    if (!t->parts)
-        return ls_dcp_put_tensor(w, 4, way, &t->type, t->data);
+    const ls_dcp_step *way = way_to(e, 4, words);
+    if (!t->parts && !t->strides)
+        return ls_dcp_put_tensor(w, e->depth + 4, way, &t->type, t->data);
     void *whole = ls_sys_malloc(ls_type_bytes(&t->type));
     ls_status s = whole ? ls_weight_read(t, t->type.dtype, whole)
                         : ls_fail(LS_E_MEMORY, "%s: out of memory for a tensor of %zu bytes", t->name,
                                   ls_type_bytes(&t->type));
     if (s == LS_OK)
-        s = ls_dcp_put_tensor(w, 4, way, &t->type, whole);
+        s = ls_dcp_put_tensor(w, e->depth + 4, way, &t->type, whole);
     free(whole);
     return s;
 }
 
 /* Writes the moments of parameter `name` and, if the optimizer counts them, its steps. *any: it has some. */
-static ls_status put_state(const ls_dcp_optimizer *o, ls_dcp_writer *w, const char *name, bool *any)
+static ls_status put_state(export *e, ls_dcp_writer *w, const char *name, bool *any)
 {
-    static const char *const MOMENTS[] = { "exp_avg", "exp_avg_sq", "momentum_buffer" };
-    ls_dcp_step way[] = {
-        { .word = "optimizer" }, { .word = "state" }, { .word = name }, { .word = "step" }
+    static const char *const MOMENTS[] = { "exp_avg",        "exp_avg_sq", "momentum_buffer",
+                                           "max_exp_avg_sq", "square_avg", "grad_avg",
+                                           "acc_delta",      "exp_inf",    "sum" };
+    const ls_dcp_optimizer *o = e->optimizer;
+    ls_dcp_step words[] = {
+        { .word = optimizer_word(e) }, { .word = "state" }, { .word = name }, { .word = "step" }
     };
-    const ls_weight *count = ls_weights_find(o->state, "step");
-    bool counts = false;
     *any = false;
     for (size_t i = 0; i < sizeof MOMENTS / sizeof MOMENTS[0]; i++) {
         ls_str full = { 0 };
@@ -287,24 +321,20 @@ static ls_status put_state(const ls_dcp_optimizer *o, ls_dcp_writer *w, const ch
         LS_TRY(s);
         if (!t)
             continue;
-        way[3].word = MOMENTS[i];
-        LS_TRY(put_moment(w, way, t));
+        words[3].word = MOMENTS[i];
+        LS_TRY(put_moment(e, w, words, t));
         *any = true;
-        counts = i < 2;
     }
-    if (counts && count) {
-        int64_t steps;
-        LS_TRY(ls_weight_read(count, LS_I64, &steps));
-        way[3].word = "step";
-        /* PyTorch's counter is f32 */
-        LS_TRY(ls_dcp_put_tensor(w, 4, way, &LS_SCALAR(LS_F32), &(float){ (float)steps }));
-    }
-    return LS_OK;
+    if (!*any || o->steps < 0)
+        return LS_OK;
+    words[3].word = "step"; /* PyTorch's counter is f32 */
+    return ls_dcp_put_tensor(w, e->depth + 4, way_to(e, 4, words), &LS_SCALAR(LS_F32),
+                             &(float){ (float)o->steps });
 }
 
 /* Writes the states of the parameters of a group, and then its settings as group `number`. *any: it has
  * parameters. */
-static ls_status put_group(export *e, ls_dcp_writer *w, int group, int number, bool *any)
+static ls_status put_group(export *e, ls_dcp_writer *w, int64_t group, int64_t number, bool *any)
 {
     const ls_dcp_optimizer *o = e->optimizer;
     ls_str names = { 0 };
@@ -316,26 +346,27 @@ static ls_status put_group(export *e, ls_dcp_writer *w, int group, int number, b
         bool has_state = false;
         if (o->group_of && o->group_of(o->context, name) != group)
             continue;
-        s = put_state(o, w, name, &has_state);
+        s = put_state(e, w, name, &has_state);
         if (has_state)
             ls_pickle_put_text(&names, name);
         *any = *any || has_state;
     }
     ls_str_add(&names, "e");
     if (s == LS_OK && (*any || o->n == 1))
-        s = put_settings(&o->groups[group], w, number, &names);
+        s = put_settings(e, &o->groups[group], w, number, &names);
     ls_str_release(&names);
     return s;
 }
 
 static ls_status put_optimizer(export *e, ls_dcp_writer *w)
 {
-    for (int group = 0, number = 0; group < e->optimizer->n; group++) {
+    const ls_dcp_optimizer *o = e->optimizer;
+    for (int64_t group = 0, number = 0; group < o->n; group++) {
         bool any;
         LS_TRY(put_group(e, w, group, number, &any));
         number += any;
     }
-    return LS_OK;
+    return o->epoch < 0 ? LS_OK : ls_dcp_put_ended(w, o->epoch, o->last_step);
 }
 
 static ls_status write_dcp(export *e)
@@ -380,7 +411,7 @@ ls_status ls_weights_export_with(const ls_weights *w, const char *path, const ls
     const char *end = strrchr(path, '.');
     const size_t n = strlen(path);
     if (n > 0 && path[n - 1] == '/')
-        return ls_dcp_export(w, NULL, path, o);
+        return ls_dcp_export(w, NULL, NULL, path, o);
     if (!end || (strcmp(end, ".pt") != 0 && strcmp(end, ".safetensors") != 0))
         return ls_fail(LS_E_ARG,
                        "%s: its name must end in .safetensors, .pt or, for a directory of "
@@ -390,10 +421,17 @@ ls_status ls_weights_export_with(const ls_weights *w, const char *path, const ls
         &(export){ .from = w, .o = o, .path = path, .format = strcmp(end, ".pt") == 0 ? PT : SAFETENSORS });
 }
 
-ls_status ls_dcp_export(const ls_weights *w, const ls_dcp_optimizer *optimizer, const char *dir,
-                        const ls_weights_export_opts *o)
+ls_status ls_dcp_export(const ls_weights *w, const ls_dcp_optimizer *optimizer, const char *prefix,
+                        const char *dir, const ls_weights_export_opts *o)
 {
-    return export_run(&(export){ .from = w, .o = o, .path = dir, .format = DCP, .optimizer = optimizer });
+    export e = { .from = w, .o = o, .path = dir, .format = DCP, .optimizer = optimizer };
+    ls_status s = split_prefix(&e, prefix ? prefix : "");
+    const int depth = e.depth;
+    if (s == LS_OK)
+        s = export_run(&e);
+    for (int i = 0; i < depth; i++)
+        free((char *)e.way[i].word);
+    return s;
 }
 
 ls_weights_export_opts ls_weights_export_opts_default(void)

@@ -274,13 +274,14 @@ const ls_verb LS_VERBS[] = {
       "lockstep export runs/vit-fashion-mnist --to vit.pt\n"
       "lockstep export runs/vit-fashion-mnist/checkpoints/best --to vit.safetensors --dtype bf16\n"
       "lockstep export runs/vit-fashion-mnist --to checkpoint/ --optimizer\n"
+      "lockstep export runs/vit-fashion-mnist --to app-state/ --optimizer --prefix app\n"
       "lockstep export resnet18.pth --to resnet18.safetensors # convert a weight file",
       (const ls_option_row[]){
           { "--to", LS_OPTION_FILE, "FILE", AT(ls_export_opts, to),
             .help = "file to write, .safetensors or .pt; a directory if the name ends in /" },
           { "--dtype", LS_OPTION_DTYPE, "TYPE", AT(ls_export_opts, dtype), WORDS("f32", "bf16", "f16"),
             .otherwise = "unchanged", .help = "convert float weights to this type" },
-          { FLAG("--optimizer", ls_export_opts, optimizer), NEEDS("--to */"), EXCLUDES("--prefix"),
+          { FLAG("--optimizer", ls_export_opts, optimizer), NEEDS("--to */"),
             .help = "also write the optimizer state" },
           { FLAG("--ema", ls_export_opts, ema), EXCLUDES("--optimizer"),
             .why = "PyTorch's optimizers keep no averages",
@@ -288,7 +289,9 @@ const ls_verb LS_VERBS[] = {
           { "--ranks", LS_OPTION_INT, "N", AT(ls_export_opts, ranks), "1", 1, INT32_MAX, NEEDS("--to */"),
             .help = "write N files, as N ranks of FSDP2 do" },
           { "--prefix", LS_OPTION_TEXT, "PREFIX", AT(ls_export_opts, prefix),
-            .help = "from a PyTorch directory: only names with this prefix, such as app., and remove it" },
+            .help =
+                "of names in a PyTorch directory: only names with this prefix are read, and it is removed; "
+                "of any other source the directory that is written gets it: app for an AppState" },
           { "--module", LS_OPTION_TEXT, "NAME", AT(ls_export_opts, module),
             .help = "only the tensors of this module, such as encoder.layers" },
           { FLAG("--strip-prefix", ls_export_opts, strip_prefix), NEEDS("--module"), EXCLUDES("--optimizer"),

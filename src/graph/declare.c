@@ -15,9 +15,9 @@ enum { MOST_NAME = LS_METRIC_NAME - 6 }; /* a name with the prefix "eval_" must 
 static bool is_taken(const char *name)
 {
     static const char *const KEYS[] = {
-        "kind",       "step",   "epoch",        "samples",   "seconds", "skipped", "texts",
-        "rouge1",     "rouge2", "rougeL",       "attempt",   "targets", "correct", "generate_seconds",
-        "checkpoint", "data",   "builtin_data", "other_data"
+        "kind",       "step",   "epoch",        "samples",    "seconds",  "skipped", "texts",
+        "rouge1",     "rouge2", "rougeL",       "attempt",    "targets",  "correct", "generate_seconds",
+        "checkpoint", "data",   "builtin_data", "other_data", "confusion"
     };
     for (size_t i = 0; i < sizeof KEYS / sizeof KEYS[0]; i++)
         if (!strcmp(name, KEYS[i]))

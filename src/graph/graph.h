@@ -66,7 +66,7 @@ typedef struct ls_declared {
     ls_weigh weigh;
     ls_how how;
     int kind;        /* ls_metric_kind; 0: rows, reduced as `how` says; LS_AUC_BOUND */
-    int64_t classes; /* LS_F1: of the logits; 1: scores */
+    int64_t classes; /* LS_ACCURACY, LS_F1: of the logits; 1: scores; 0: accuracy of too many for a matrix */
     bool loss, scalar;
     const char *file;
     int line;

@@ -12,6 +12,7 @@
 #include "base/str.h"
 #include "comm/comm.h"
 #include "early_stopping.h"
+#include "record/run_confusion.h"
 #include "text/rouge.h"
 
 bool ls_epoch_evaluates(const ls_loop *l, int64_t epoch, bool last)
@@ -21,12 +22,6 @@ bool ls_epoch_evaluates(const ls_loop *l, int64_t epoch, bool last)
 }
 
 int ls_digits(int64_t n) { return snprintf(NULL, 0, "%lld", (long long)n); }
-
-bool ls_dataset_is_text(const ls_dataset *set)
-{
-    const ls_field *targets = ls_dataset_field(set, "targets");
-    return targets && targets->type.ndim > 0 && targets->type.dtype == LS_I32;
-}
 
 const char *ls_loss_text(char out[32], double loss)
 {
@@ -197,6 +192,8 @@ static ls_status end_epoch(ls_loop *l, int64_t epoch, const ls_epoch_sum *sum, b
                                                        .eval = row.eval,
                                                        .texts = row.eval_texts,
                                                        .generate_seconds = generated }));
+        if (!l->run->rank)
+            LS_TRY(ls_run_confusion_write(l->run->path, l->step, epoch, &e->confusions));
         epoch_end_describe(&evaluated, l, e);
     }
     ls_log_info("epoch %lld  step %*lld/%lld  train %s%s  %s%s%s", (long long)epoch,

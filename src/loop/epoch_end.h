@@ -15,4 +15,3 @@ ls_status ls_epoch_end(ls_loop *l, int64_t epoch, const ls_epoch_sum *sum, bool 
 /* "loss 0.1234", or "no loss" where it has no value. */
 const char *ls_loss_text(char out[32], double loss);
 int ls_digits(int64_t n); /* of a number from 0 on */
-bool ls_dataset_is_text(const ls_dataset *set);

@@ -111,11 +111,28 @@ static ls_status check_settings(ls_resume_change *change, const ls_dcp_state *s,
     return LS_OK;
 }
 
-/* Finds epoch and step of the next step: those of --resume-at, or what the number of steps gives. */
-static ls_status find_next_step(ls_resume_point *out, const ls_dcp_state *s, const ls_resume_now *now)
+/* Without --resume-at the position is that of the directory's metadata.json, if it has one. */
+static ls_status find_position(ls_resume_ask *at, const ls_dcp_state *s, const ls_resume_ask *asked)
 {
-    const ls_resume_ask *ask = now->asked;
-    const int64_t each = now->steps_per_epoch;
+    int64_t ended, step;
+    *at = *asked;
+    if (asked->epoch >= 0)
+        return LS_OK;
+    LS_TRY(ls_dcp_ended(&ended, &step, s->dir));
+    if (ended < 0)
+        return LS_OK;
+    at->epoch = ended + 1;
+    at->epoch_step = 0;
+    ls_log_info("state  %s/" LS_DCP_ENDED " says that epoch %lld has ended: continues with epoch %lld",
+                s->dir, (long long)ended, (long long)at->epoch);
+    return LS_OK;
+}
+
+/* Finds epoch and step of the next step: those of --resume-at or metadata.json, or what the number of steps
+ * gives. */
+static ls_status find_next_step(ls_resume_point *out, const ls_dcp_state *s, const ls_resume_ask *ask,
+                                int64_t each)
+{
     *out = (ls_resume_point){ .step = s->steps, .steps_per_epoch = each };
     if (ask->epoch < 0) {
         out->epoch = s->steps / each;
@@ -140,11 +157,8 @@ static ls_status find_next_step(ls_resume_point *out, const ls_dcp_state *s, con
 
 static void resume_dcp_describe(const ls_dcp_state *s)
 {
-    double rate = NAN;
+    const double rate = ls_dcp_state_rate(s);
     char shown[32] = "", text[64] = "";
-    for (int64_t i = 0; i < s->n; i++)
-        if (!strcmp(s->settings[i].is.name, "lr") && s->settings[i].is.kind == LS_DCP_FLOAT)
-            rate = s->settings[i].is.a;
     if (!isnan(rate))
         snprintf(text, sizeof text, "; its rate was %s, from now on it is the recipe's",
                  ls_format_f64(shown, rate));
@@ -155,12 +169,15 @@ static void resume_dcp_describe(const ls_dcp_state *s)
 static ls_status resume_dcp_load(ls_resume_point *out, ls_resume_change *change, ls_dcp_state *s,
                                  ls_trainer *t, const ls_recipe *r, const ls_resume_now *now)
 {
-    const ls_resume_ask *ask = now->asked;
-    if (!LS_OPTIMIZERS[r->optimizer.type].torch)
+    ls_resume_ask at;
+    ls_dcp_setting unused[LS_TORCH_MOST];
+    if (!ls_recipe_torch_settings(unused, r, 0, 0))
         return ls_fail(LS_E_UNSUPPORTED,
                        "--resume %s: optimizer %s cannot continue from a PyTorch directory; start a new "
                        "run with its weights: --set model.init=%s",
                        s->dir, LS_OPTIMIZERS[r->optimizer.type].name, s->dir);
+    LS_TRY(ls_checkpoint_together(t->group, find_position(&at, s, now->asked)));
+    const ls_resume_ask *ask = &at;
     const int64_t said = ask->epoch < 0 ? -1 : ask->epoch * now->steps_per_epoch + ask->epoch_step;
     LS_TRY(ls_trainer_init(t, (uint64_t)r->run.seed));
     LS_TRY(ls_trainer_load_dcp(t, s, said));
@@ -168,7 +185,7 @@ static ls_status resume_dcp_load(ls_resume_point *out, ls_resume_change *change,
         return ls_fail(LS_E_USAGE, "%s: its optimizer does not count steps: give --resume-at EPOCH:STEP",
                        s->dir);
     LS_TRY(check_settings(change, s, r, &t->compiled.units, now->allow_change));
-    LS_TRY(find_next_step(out, s, now));
+    LS_TRY(find_next_step(out, s, ask, now->steps_per_epoch));
     resume_dcp_describe(s);
     return LS_OK;
 }

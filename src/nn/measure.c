@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/argument.h"
+#include "base/confusion.h"
 #include "base/field.h"
 #include "graph/graph.h"
 #include "graph/op.h"
@@ -60,7 +61,8 @@ static void make_rows(ls_graph *g, ls_declared *d, ls_value predicted, ls_value 
     const bool logits = ls_type_count(&p) != ls_type_count(&t);
     if (logits && t.ndim != 1)
         target = ls_reshape_dims(g, target, 1, p.dims);
-    if (logits && (d->kind == LS_PERPLEXITY || d->kind == LS_ACCURACY)) {
+    const bool many = logits && p.dims[1] > LS_CONFUSION_MOST;
+    if (d->kind == LS_PERPLEXITY || (d->kind == LS_ACCURACY && many)) {
         d->rows = d->kind == LS_ACCURACY ? ls_correct(g, predicted, target)
                                          : ls_cross_entropy(g, predicted, target);
         return;
@@ -74,11 +76,10 @@ static void make_rows(ls_graph *g, ls_declared *d, ls_value predicted, ls_value 
     case LS_R2: d->rows = ls_sub(g, predicted, d->targets); break;
     case LS_MAE: d->rows = ls_abs(g, ls_sub(g, predicted, d->targets)); break;
     case LS_AUC: d->rows = as_float(g, predicted); break;
-    case LS_F1:
+    default: /* LS_ACCURACY, LS_F1: the class that is predicted */
         d->classes = logits ? p.dims[1] : 1;
         d->rows = logits ? ls_cast(g, ls_argmax(g, predicted), LS_F32) : above(g, predicted, 0);
         break;
-    default: d->rows = ls_eq(g, above(g, predicted, 0), above(g, d->targets, 0.5)); break;
     }
     ls_wide_end(g);
 }

@@ -114,6 +114,7 @@ static void (*const SECTIONS[])(ls_run_page *) = { head,
                                                    ls_report_tiles,
                                                    ls_report_curves,
                                                    ls_report_epochs,
+                                                   ls_report_classes,
                                                    ls_report_restarts,
                                                    ls_report_checkpoints,
                                                    ls_report_memory,
@@ -142,12 +143,14 @@ ls_status ls_report_write(const ls_rundir *d, const ls_report *r)
     LS_TRY_TO(s, ls_curve_smooth(&p.smooth, &p.curves, ls_curve_of(&p.curves, "loss")), done);
     LS_TRY_TO(s, ls_marks_make(&p.marks, &p.history, d->path), done);
     LS_TRY_TO(s, read_config(&p.config, d->path), done);
+    LS_TRY_TO(s, ls_run_confusion_read(&p.confusions, &p.confusion_step, d->path), done);
     for (size_t i = 0; i < sizeof SECTIONS / sizeof SECTIONS[0]; i++)
         SECTIONS[i](&p);
     ls_page_end(&p.out, "charts.js");
     LS_TRY_TO(s, ls_file_write_text(path, &p.out), done);
 done:
     free(p.config);
+    ls_confusions_release(&p.confusions);
     free(p.marks.at);
     ls_curves_release(&p.curves);
     ls_history_release(&p.history);

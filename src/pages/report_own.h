@@ -4,6 +4,7 @@
 #pragma once
 #include "chart.h"
 #include "record/curves.h"
+#include "record/run_confusion.h"
 #include "report.h"
 
 typedef struct ls_run_page {
@@ -12,15 +13,18 @@ typedef struct ls_run_page {
     const ls_report *r;
     ls_run_info info; /* of result.json */
     ls_history history;
-    ls_curves curves; /* all numbers over steps, by name */
-    ls_curve smooth;  /* of the loss */
-    ls_marks marks;   /* restarts and checkpoints, on the curves */
-    char *config;     /* the text of config.txt; NULL: there is none */
+    ls_curves curves;         /* all numbers over steps, by name */
+    ls_curve smooth;          /* of the loss */
+    ls_marks marks;           /* restarts and checkpoints, on the curves */
+    char *config;             /* the text of config.txt; NULL: there is none */
+    ls_confusions confusions; /* of the last evaluation, which followed this step */
+    int64_t confusion_step;
 } ls_run_page;
 
-void ls_report_tiles(ls_run_page *p);  /* report_tiles.c */
-void ls_report_curves(ls_run_page *p); /* report_curves.c */
-void ls_report_epochs(ls_run_page *p); /* report_events.c */
+void ls_report_tiles(ls_run_page *p);   /* report_tiles.c */
+void ls_report_curves(ls_run_page *p);  /* report_curves.c */
+void ls_report_epochs(ls_run_page *p);  /* report_events.c */
+void ls_report_classes(ls_run_page *p); /* report_classes.c */
 void ls_report_restarts(ls_run_page *p);
 void ls_report_checkpoints(ls_run_page *p);
 void ls_report_memory(ls_run_page *p); /* report_plan.c */

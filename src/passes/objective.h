@@ -41,11 +41,17 @@ ls_status ls_objective_lower(ls_objective *out, ls_graph *g, int64_t batch, bool
 ls_status ls_objective_check_padding(const ls_graph *g, int64_t batch);
 ls_status ls_objective_check_mixing(const ls_graph *g, int64_t batch);
 
+/* The classes of an accuracy whose rows are the predicted ones, so that an evaluation can count each pair of
+ * a true class and a predicted one; 0: another metric, or an accuracy of too many classes. */
+static inline int ls_term_classes(const ls_term *t)
+{
+    return t->kind != LS_ACCURACY || !t->classes ? 0 : t->classes == 1 ? 2 : (int)t->classes;
+}
 /* Whether an evaluation's program outputs rows of the term. The second function: and targets. */
 static inline bool ls_term_has_rows(const ls_term *t) { return t->kind != LS_AUC_BOUND; }
 static inline bool ls_term_has_targets(const ls_term *t)
 {
-    return t->kind == LS_F1 || t->kind == LS_R2 || t->kind == LS_AUC;
+    return t->kind == LS_F1 || t->kind == LS_R2 || t->kind == LS_AUC || ls_term_classes(t);
 }
 /* 1: a higher value is better; -1: a lower one is better; 0: the model does not say. */
 int ls_term_direction(const ls_term *t);

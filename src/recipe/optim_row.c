@@ -14,26 +14,6 @@ static ls_status check_sgd(const ls_recipe *r)
     return LS_OK;
 }
 
-static int torch_adam(ls_dcp_setting *out, const ls_recipe *r)
-{
-    const ls_dcp_setting settings[] = {
-        { "betas", LS_DCP_PAIR, r->optimizer.betas[0], r->optimizer.betas[1] },
-        { "eps", LS_DCP_FLOAT, r->optimizer.eps, 0 },
-        { "amsgrad", LS_DCP_BOOL, false, 0 },
-        { "capturable", LS_DCP_BOOL, false, 0 },
-        { "decoupled_weight_decay", LS_DCP_BOOL, r->optimizer.type == LS_ADAMW, 0 },
-    };
-    memcpy(out, settings, sizeof settings);
-    return (int)(sizeof settings / sizeof settings[0]);
-}
-
-/* PyTorch has no Lion; its published implementation stores these. */
-static int torch_lion(ls_dcp_setting *out, const ls_recipe *r)
-{
-    out[0] = (ls_dcp_setting){ "betas", LS_DCP_PAIR, r->optimizer.betas[0], r->optimizer.betas[1] };
-    return 1;
-}
-
 static ls_status check_adafactor(const ls_recipe *r)
 {
     if (r->optimizer.relative_step && r->schedule.type != LS_SCHED_CONSTANT)
@@ -49,27 +29,16 @@ static ls_status check_adafactor(const ls_recipe *r)
     return LS_OK;
 }
 
-static int torch_sgd(ls_dcp_setting *out, const ls_recipe *r)
-{
-    const ls_dcp_setting settings[] = {
-        { "momentum", LS_DCP_FLOAT, r->optimizer.momentum, 0 },
-        { "dampening", LS_DCP_FLOAT, r->optimizer.dampening, 0 },
-        { "nesterov", LS_DCP_BOOL, r->optimizer.nesterov, 0 },
-    };
-    memcpy(out, settings, sizeof settings);
-    return (int)(sizeof settings / sizeof settings[0]);
-}
-
 const ls_choice_row LS_OPTIMIZERS[] = {
-    [LS_ADAM] = { "adam", "betas eps", NULL, torch_adam },
-    [LS_ADAMW] = { "adamw", "betas eps", NULL, torch_adam },
-    [LS_SGD] = { "sgd", "momentum dampening nesterov", check_sgd, torch_sgd },
-    [LS_LION] = { "lion", "betas", NULL, torch_lion },
-    [LS_MUON] = { "muon", "betas eps muon_momentum adjust_lr", NULL, NULL },
+    [LS_ADAM] = { "adam", "betas eps", NULL },
+    [LS_ADAMW] = { "adamw", "betas eps", NULL },
+    [LS_SGD] = { "sgd", "momentum dampening nesterov", check_sgd },
+    [LS_LION] = { "lion", "betas", NULL },
+    [LS_MUON] = { "muon", "betas eps muon_momentum adjust_lr", NULL },
     [LS_ADAFACTOR] = { "adafactor",
                        "scale_parameter relative_step warmup_init clip_threshold decay_rate min_scale",
-                       check_adafactor, NULL },
-    { NULL, NULL, NULL, NULL },
+                       check_adafactor },
+    { NULL, NULL, NULL },
 };
 
 double ls_recipe_weight_decay(const ls_recipe *r, int group)
@@ -81,19 +50,9 @@ double ls_recipe_weight_decay(const ls_recipe *r, int group)
 int ls_recipe_torch_settings(ls_dcp_setting list[LS_TORCH_MOST], const ls_recipe *r, int group, double lr)
 {
     const double factor = group ? r->optimizer.groups.at[group - 1].lr_factor : 1;
-    const ls_dcp_setting both[] = {
-        { "lr", LS_DCP_FLOAT, lr * factor, 0 },
-        { "initial_lr", LS_DCP_FLOAT, r->optimizer.lr * factor, 0 }, /* which PyTorch's schedulers read */
-        { "weight_decay", LS_DCP_FLOAT, ls_recipe_weight_decay(r, group), 0 },
-        { "maximize", LS_DCP_BOOL, false, 0 },
-        { "foreach", LS_DCP_NONE, 0, 0 },
-        { "differentiable", LS_DCP_BOOL, false, 0 },
-        { "fused", LS_DCP_NONE, 0, 0 },
-    };
-    const int n = (int)(sizeof both / sizeof both[0]);
-    memcpy(list, both, sizeof both);
-    const ls_choice_row *row = &LS_OPTIMIZERS[r->optimizer.type];
-    return row->torch ? n + row->torch(list + n, r) : n;
+    const ls_optimizer o = ls_recipe_optimizer(r);
+    return ls_torch_settings(list, &o, lr * factor, r->optimizer.lr * factor,
+                             ls_recipe_weight_decay(r, group));
 }
 
 ls_optimizer ls_recipe_optimizer(const ls_recipe *r)
@@ -129,11 +88,11 @@ static ls_status check_decay(const ls_recipe *r)
 }
 
 const ls_choice_row LS_SCHEDULES[] = {
-    [LS_SCHED_CONSTANT] = { "constant", "", NULL, NULL },
-    [LS_SCHED_STEP] = { "step", "step_size step_epochs gamma", NULL, NULL },
-    [LS_SCHED_COSINE] = { "cosine", "total_steps min_lr", check_decay, NULL },
-    [LS_SCHED_LINEAR] = { "linear", "total_steps min_lr", check_decay, NULL },
-    { NULL, NULL, NULL, NULL },
+    [LS_SCHED_CONSTANT] = { "constant", "", NULL },
+    [LS_SCHED_STEP] = { "step", "step_size step_epochs gamma", NULL },
+    [LS_SCHED_COSINE] = { "cosine", "total_steps min_lr", check_decay },
+    [LS_SCHED_LINEAR] = { "linear", "total_steps min_lr", check_decay },
+    { NULL, NULL, NULL },
 };
 
 ls_schedule ls_recipe_schedule(const ls_recipe *r)

@@ -7,10 +7,11 @@
 #include "ckpt/checkpoint_head.h"
 #include "comm/agree.h"
 #include "run_own.h"
+#include "step/torch_settings.h"
 
 /* ---- trainer.json */
 
-char *ls_run_saved_json(const ls_run_saved *s, int ranks)
+char *ls_run_saved_json(const ls_run_saved *s, int ranks, const ls_trainer *t)
 {
     const ls_checkpoint_head head = { s->step, s->epoch, ranks, s->metrics.n, s->metrics.at, s->text };
     ls_json j = { 0 };
@@ -18,6 +19,8 @@ char *ls_run_saved_json(const ls_run_saved *s, int ranks)
     ls_checkpoint_head_write(&j, &head);
     ls_json_int(&j, "epoch", s->epoch); /* for older versions, which know no last_epoch */
     ls_json_int(&j, "report", s->report);
+    if (t)
+        ls_torch_groups_write(&j, t);
     ls_json_close_object(&j);
     ls_str_add(&j.out, "\n");
     return ls_str_take(&j.out);

@@ -13,7 +13,8 @@ typedef struct ls_run_saved {
     ls_metric_list metrics;
     char *text;
 } ls_run_saved;
-char *ls_run_saved_json(const ls_run_saved *s, int ranks); /* malloc'ed */
+/* malloc'ed. t: whose optimizer is saved; NULL: none */
+char *ls_run_saved_json(const ls_run_saved *s, int ranks, const ls_trainer *t);
 ls_status ls_run_saved_read(ls_run_saved *out, const char *json, const char *where);
 void ls_run_saved_release(ls_run_saved *s);
 

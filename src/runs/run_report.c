@@ -218,7 +218,7 @@ static ls_status make_checkpoint(const report *p)
 {
     ls_run *r = p->run;
     const ls_run_saved saved = { p->step, p->epoch, r->reports, p->metrics, (char *)p->contents->text };
-    char *json = ls_run_saved_json(&saved, r->place.ranks);
+    char *json = ls_run_saved_json(&saved, r->place.ranks, p->contents->trainer);
     const ls_status s = save(p, json);
     if (s == LS_OK && !p->name && r->place.rank == 0)
         r->coming = json;

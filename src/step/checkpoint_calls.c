@@ -5,6 +5,7 @@
 #include "base/sys.h"
 #include "ckpt/checkpoint_head.h"
 #include "state.h"
+#include "torch_settings.h"
 #include "trainer.h"
 
 ls_status ls_trainer_save_checkpoint(ls_trainer *t, const char *dir)
@@ -15,8 +16,13 @@ ls_status ls_trainer_save_checkpoint(ls_trainer *t, const char *dir)
     LS_TRY(ls_trainer_needs_weights(t, "ls_trainer_save_checkpoint"));
     LS_TRY(ls_trainer_needs_parameters(t, "ls_trainer_save_checkpoint"));
     const int ranks = t->group ? ls_group_size(t->group) : 1;
-    char *json = ls_checkpoint_head_json(
-        &(ls_checkpoint_head){ .step = -1, .last_epoch = -1, .world = ranks });
+    ls_json j = { 0 };
+    ls_json_object(&j, NULL);
+    ls_checkpoint_head_write(&j, &(ls_checkpoint_head){ .step = -1, .last_epoch = -1, .world = ranks });
+    ls_torch_groups_write(&j, t);
+    ls_json_close_object(&j);
+    ls_str_add(&j.out, "\n");
+    char *json = ls_str_take(&j.out);
     const ls_checkpoint_contents texts = { .config = "{}\n", .trainer = json, .max_file = (uint64_t)5 << 30 };
     ls_status s = ls_checkpoint_together(t->group, ls_sys_have(json));
     if (s == LS_OK)

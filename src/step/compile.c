@@ -375,6 +375,17 @@ ls_status ls_compile_check_type(ls_dtype param, const ls_device *d)
     return ls_fail_field(LS_E_UNSUPPORTED, "param", "f64 runs on device ref only; this is %s", d->ops->name);
 }
 
+/* Too many groups are refused later. */
+static void keep_optimizer(ls_compiled *c, const ls_trainer_opts *o)
+{
+    c->optimizer = o->optimizer;
+    c->n_groups = o->n_groups;
+    for (int k = 0; k < o->n_groups && k < LS_GROUPS_MOST; k++) {
+        c->groups[k] = o->groups[k];
+        c->groups[k].match = NULL;
+    }
+}
+
 ls_status ls_compile(ls_compiled *c, ls_build_fn build, const void *config, const ls_trainer_opts *given,
                      const ls_calibration *calibration)
 {
@@ -397,6 +408,7 @@ ls_status ls_compile(ls_compiled *c, ls_build_fn build, const void *config, cons
                         .accumulation = o->accumulation,
                         .parallel = o->parallel };
     const ls_precision precision = ls_trainer_precision(o);
+    keep_optimizer(c, o);
     LS_TRY(ls_parallel_check(&o->parallel));
     LS_TRY(ls_precision_check(&precision));
     c->loss_scaling = ls_precision_has_f16(&precision);

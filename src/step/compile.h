@@ -39,6 +39,10 @@ typedef struct ls_compiled {
     ls_spares spares;
     ls_nonfinite nonfinite;
     int64_t max_skips;
+    /* as the caller gave them, without the words that name the groups' parameters (ls_slot.group) */
+    ls_optimizer optimizer;
+    int n_groups;
+    ls_optimizer_group groups[LS_GROUPS_MOST];
     ls_accumulation accumulation;
     int tree_buffers;                   /* gradient buffers besides the one that `micro` writes */
     double graph_seconds, plan_seconds; /* time that compiling took */

@@ -1,5 +1,6 @@
 /* create.c - makes a trainer of compiled programs: its session with spare memory, and the places of all
  * values of a step. trainer.c runs the steps. */
+#include <math.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -145,6 +146,7 @@ static ls_status adopt(ls_trainer **out, ls_compiled *compiled, ls_group *group,
         return ls_fail(LS_E_MEMORY, "out of memory for a trainer");
     }
     t->compiled = *compiled;
+    t->last_lr = NAN;
     t->group = group && ls_group_size(group) > 1 ? group : NULL;
     size_t units = (size_t)compiled->units.n;
     t->units = ls_sys_calloc(units, sizeof *t->units);

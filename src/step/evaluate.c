@@ -10,6 +10,7 @@
 #include "base/sys.h"
 #include "comm/agree.h"
 #include "comm/axes.h"
+#include "comm/group_calls.h"
 #include "sums.h"
 #include "trainer.h"
 
@@ -117,7 +118,15 @@ typedef struct batch_term {
     ls_sums *sums;
     const ls_tensor *rows, *targets; /* targets: NULL: it has none */
     const ls_loader_field *field;
+    ls_confusion *pairs; /* NULL: it has none */
 } batch_term;
+
+/* An ignored label whose row a mask lets count is of no class: the accuracy has it as a mistake. */
+static void add_pair(ls_confusion *c, double is, double said)
+{
+    if (is >= 0 && is < c->classes && said >= 0 && said < c->classes)
+        c->counts[(int64_t)is * c->classes + (int64_t)said]++;
+}
 
 /* Adds the rows of a sample, which is number `row` of its batch. A rank goes on after a wild row, because the
  * others wait for it in the next batch. */
@@ -137,6 +146,8 @@ static void add_sample(split_sums *s, const batch_term *b, int64_t sample, int64
             }
             continue;
         }
+        if (b->pairs)
+            add_pair(b->pairs, ls_sums_class(t, row_of(b->targets, i)), row_of(b->rows, i));
         if (by_row)
             ls_sums_count(b->sums, w);
     }
@@ -188,11 +199,12 @@ static ls_status read_rows(const batch_rows *to, const ls_trainer *t)
     return ls_session_wait(t->session);
 }
 
-static ls_status add_batch(split_sums *s, const batch_rows *rows, const ls_trainer *t, const ls_order *order,
-                           const ls_loader_step *b, int64_t m)
+static ls_status add_batch(split_sums *s, const ls_confusions *pairs, const batch_rows *rows,
+                           const ls_trainer *t, const ls_order *order, const ls_loader_step *b, int64_t m)
 {
     const ls_objective *o = &t->compiled.objective;
     int64_t real = 0;
+    ls_confusion *next = pairs->at;
     LS_TRY(read_rows(rows, t));
     while (real < order->micro_batch && ls_order_sample(order, 0, b->step, m, real) >= 0)
         real++;
@@ -204,7 +216,8 @@ static ls_status add_batch(split_sums *s, const batch_rows *rows, const ls_train
                                 .sums = sums_of(s, o, i),
                                 .rows = &rows->rows[i],
                                 .targets = ls_term_has_targets(term) ? &rows->targets[i] : NULL,
-                                .field = field_of(b, term->field) };
+                                .field = field_of(b, term->field),
+                                .pairs = pairs->n && ls_term_classes(term) ? next++ : NULL };
         for (int64_t row = 0; row < real && !term->scalar && ls_term_has_rows(term); row++)
             add_sample(s, &of, ls_order_sample(order, 0, b->step, m, row), row);
         /* a loss of a whole micro-batch: ls_evaluate has refused all other kinds (mixing) */
@@ -296,7 +309,54 @@ static ls_status result(const split_sums *s, const ls_objective *o, double start
     return ls_metric_list_status(&out->metrics);
 }
 
-void ls_eval_result_release(ls_eval_result *e) { ls_metric_list_release(&e->metrics); }
+void ls_eval_result_release(ls_eval_result *e)
+{
+    ls_metric_list_release(&e->metrics);
+    ls_confusions_release(&e->confusions);
+}
+
+/* ---- pairs of a true class and a predicted one */
+
+bool ls_dataset_is_text(const ls_dataset *set)
+{
+    const ls_field *targets = ls_dataset_field(set, "targets");
+    return targets && targets->type.ndim > 0 && targets->type.dtype == LS_I32;
+}
+
+/* Pairs of tokens would say nothing. */
+static ls_status make_pairs(ls_confusions *out, const ls_objective *o, const ls_dataset *set)
+{
+    for (int i = 0; i < o->n && !ls_dataset_is_text(set); i++) {
+        const int classes = ls_term_classes(&o->terms[i]);
+        const ls_field *f = *o->terms[i].field ? ls_dataset_field(set, o->terms[i].field) : NULL;
+        if (classes)
+            LS_TRY(ls_confusions_add(out, o->terms[i].name, classes,
+                                     f && f->names && f->below == classes ? f->names : NULL));
+    }
+    return LS_OK;
+}
+
+/* Adds the counts of all ranks, a part at a time: the matrix of many classes is large. */
+static ls_status combine_pairs(ls_confusion *c, const ls_trainer *t)
+{
+    enum { PART = 1 << 13 };
+    const ls_mesh *mesh = &t->compiled.parallel.mesh;
+    const int64_t n = (int64_t)c->classes * c->classes;
+    ls_status s = LS_OK;
+    for (int64_t at = 0; at < n && s == LS_OK; at += PART) {
+        const int64_t part = n - at < PART ? n - at : PART;
+        int64_t *mine = c->counts + at;
+        void *all = NULL;
+        s = ls_group_all_gather_new(t->group, mine, sizeof *mine * (size_t)part, &all);
+        if (s == LS_OK)
+            memset(mine, 0, sizeof *mine * (size_t)part);
+        for (int r = 0; r < ls_group_size(t->group) && s == LS_OK; r++)
+            for (int64_t i = 0; i < part && ls_mesh_position(mesh, r, ls_mesh_model_axes(mesh)) == 0; i++)
+                mine[i] += ((const int64_t *)all)[(int64_t)r * part + i];
+        free(all);
+    }
+    return s;
+}
 
 static void evaluate_show(const ls_ui *ui, int64_t done, int64_t total, double start)
 {
@@ -331,6 +391,7 @@ ls_status ls_evaluate(ls_trainer *t, const ls_dataset *set, int64_t batch, const
     const ls_objective *o = &t->compiled.objective;
     split_sums *s = ls_sys_malloc(sums_bytes(o));
     batch_rows rows = { 0 };
+    ls_confusions pairs = { 0 };
     ls_loader *loader = NULL;
     bool done = false;
     ls_status status = ls_sys_have(s);
@@ -338,6 +399,8 @@ ls_status ls_evaluate(ls_trainer *t, const ls_dataset *set, int64_t batch, const
         status = make_rows(&rows, t);
     if (status == LS_OK)
         status = ls_trainer_check_data(t, set);
+    if (status == LS_OK)
+        status = make_pairs(&pairs, o, set);
     if (status == LS_OK)
         status = ls_order_check(&order);
     if (status == LS_OK && set->n % order.global_batch && t->compiled.mixing)
@@ -359,7 +422,7 @@ ls_status ls_evaluate(ls_trainer *t, const ls_dataset *set, int64_t batch, const
         if (status == LS_OK)
             status = ls_trainer_eval_fed(t);
         if (status == LS_OK)
-            status = add_batch(s, &rows, t, &order, &b, rank);
+            status = add_batch(s, &pairs, &rows, t, &order, &b, rank);
         if (status == LS_OK) {
             evaluate_show(ui, (k + 1) * order.global_batch, set->n, start);
         } else if (t->group && status != LS_E_PEER && status != LS_E_STOPPED)
@@ -367,8 +430,14 @@ ls_status ls_evaluate(ls_trainer *t, const ls_dataset *set, int64_t batch, const
     }
     if (status == LS_OK && t->group)
         status = combine(s, t);
+    for (int i = 0; i < pairs.n && status == LS_OK && t->group; i++)
+        status = combine_pairs(&pairs.at[i], t);
     if (status == LS_OK)
         status = result(s, o, start, out);
+    if (status == LS_OK)
+        out->confusions = pairs;
+    else
+        ls_confusions_release(&pairs);
     if (status != LS_OK)
         ls_eval_result_release(out);
     if (ui && ui->progress)

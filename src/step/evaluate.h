@@ -3,6 +3,7 @@
 #pragma once
 #include "lockstep/data.h"
 #include "lockstep/trainer.h"
+#include "base/confusion.h"
 #include "base/metric_list.h"
 #include "base/ui.h"
 #include "comm/rounds.h"
@@ -15,6 +16,7 @@ typedef struct ls_eval_result {
     int64_t samples, count, correct; /* count: the divisor of the first loss */
     /* of each of these metrics that is NaN: why it is undefined; else NULL */
     const char *why[LS_MOST_METRICS];
+    ls_confusions confusions; /* of the accuracies of classes, in their order; none of text. Owned */
 } ls_eval_result;
 void ls_eval_result_release(ls_eval_result *e); /* harmless after an error, and twice */
 
@@ -25,5 +27,6 @@ void ls_eval_result_release(ls_eval_result *e); /* harmless after an error, and 
  * group; local without one. */
 ls_status ls_evaluate(ls_trainer *t, const ls_dataset *set, int64_t batch, const ls_ui *ui, ls_rounds *rounds,
                       ls_eval_result *out);
+bool ls_dataset_is_text(const ls_dataset *set);
 /* Why the metric of this name is undefined. */
 const char *ls_evaluate_why(const ls_eval_result *e, const char *name);

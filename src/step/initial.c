@@ -1,5 +1,7 @@
 /* initial.c - initial values of a trainer's parameters and states. A rank fills its local shards. Values are
  * made in host memory, piece by piece, and copied to their places. */
+#include <math.h>
+
 #include "base/argument.h"
 #include "graph/identity.h"
 #include "nn/init.h"
@@ -90,6 +92,7 @@ ls_status ls_trainer_init(ls_trainer *t, uint64_t seed)
     t->ready = t->used = true;
     t->left_behind = false;
     t->skips = t->bad_skips = 0;
+    t->last_lr = NAN;
     t->averaged = t->rounded = t->buffers_moved = false;
     LS_TRY(ls_session_leave(t->session));
     return LS_OK;

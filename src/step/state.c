@@ -1,6 +1,10 @@
 /* state.c - saves a trainer's state as a checkpoint, and loads one. */
 #include "state.h"
 
+#include <math.h>
+#include <string.h>
+
+#include "base/json.h"
 #include "trainer.h"
 
 ls_status ls_trainer_lists(ls_state_lists *out, ls_trainer *t)
@@ -110,6 +114,18 @@ static ls_status load_lists(ls_trainer *t, const ls_checkpoint *c, ls_state_list
     return ls_ranges_load_by(p, c->optimizer, &l->optimizer, &o);
 }
 
+/* The learning rate that a checkpoint tells; NAN: none. */
+static double rate_of(const ls_checkpoint *c)
+{
+    json_t *j = NULL;
+    if (!c->trainer || ls_json_parse(&j, c->trainer, strlen(c->trainer), c->dir) != LS_OK)
+        return NAN;
+    const json_t *lr = json_object_get(j, "lr");
+    const double rate = json_is_number(lr) ? json_number_value(lr) : NAN;
+    json_decref(j);
+    return rate;
+}
+
 ls_status ls_trainer_load_state(ls_trainer *t, const ls_checkpoint *c, const char *advice)
 {
     LS_TRAINER_USE(t);
@@ -124,6 +140,7 @@ ls_status ls_trainer_load_state(ls_trainer *t, const ls_checkpoint *c, const cha
     t->left_behind = s == LS_OK && c->live && !t->guest;
     t->skips = t->bad_skips = 0;
     t->averaged = t->rounded = t->buffers_moved = false;
+    t->last_lr = rate_of(c);
     if (s == LS_OK)
         s = ls_session_leave(t->session);
     ls_state_lists_release(&l);

@@ -146,6 +146,7 @@ ls_status ls_trainer_load_dcp(ls_trainer *t, ls_dcp_state *s, int64_t steps)
         if (status == LS_OK)
             status = ls_session_leave(t->session);
         t->ready = status == LS_OK;
+        t->last_lr = ls_dcp_state_rate(s);
     }
     ls_state_lists_release(&l);
     return status;

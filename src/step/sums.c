@@ -79,9 +79,16 @@ static uint32_t interval(double score)
     return (bits & 0x80000000 ? ~bits : bits | 0x80000000) >> 16;
 }
 
+double ls_sums_class(const ls_term *t, double target)
+{
+    return t->classes == 1 ? (double)(target > 0.5) : target;
+}
+
 bool ls_sums_add(ls_sums *s, const ls_term *t, int64_t i, double row, double target, double weight)
 {
-    const double x = t->kind == LS_RMSE ? row * row : row;
+    const double x = t->kind == LS_RMSE       ? row * row
+                     : ls_term_classes(t) > 0 ? row == ls_sums_class(t, target)
+                                              : row;
     if (!isfinite(x * weight) || !isfinite(target))
         return false;
     switch (t->kind) {

@@ -20,6 +20,8 @@ void ls_sums_clear(ls_sums *s, const ls_term *t);
  * divisor is added by ls_sums_count. False: the row is not finite, or its class does not exist. */
 bool ls_sums_add(ls_sums *s, const ls_term *t, int64_t i, double row, double target, double weight);
 void ls_sums_count(ls_sums *s, double weight);
+/* The class of a target. Of a score it is 1 above 0.5, else 0. */
+double ls_sums_class(const ls_term *t, double target);
 void ls_sums_merge(ls_sums *to, const ls_sums *from, const ls_term *t);
 /* The value of the term; NaN: it is undefined. `before`: the sums of the term before it. */
 double ls_sums_value(const ls_sums *s, const ls_sums *before, const ls_term *t);

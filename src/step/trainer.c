@@ -95,6 +95,7 @@ static ls_status run_micro_batches(ls_trainer *t)
  * `update` changes nothing. */
 static ls_status run_update(ls_trainer *t, double lr)
 {
+    t->last_lr = lr;
     LS_TRY(ls_put_number(&t->lr, &t->of_update.lr, lr));
     LS_TRY(ls_trainer_program(t, LS_UPDATE));
     if (ls_place_present(&t->grad_norm))

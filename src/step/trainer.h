@@ -131,6 +131,7 @@ struct ls_trainer {
     uint32_t request;        /* LS_REQUEST_ bits that this rank sets before a step */
     uint32_t requested;      /* after the step: the bits of all ranks */
     int64_t step_number;     /* of the last step begun, for messages */
+    double last_lr; /* the learning rate of the last step, also of a loaded one; NAN: none is known */
     /* Consecutive skipped steps: `skips` counts all, with overflows of f16; `bad_skips` counts without
      * these. A step that was applied sets both to 0. */
     int64_t skips, bad_skips;

@@ -102,11 +102,12 @@ typedef struct ls_export_opts {
     const char *from, *to;
     bool convert; /* convert floats to dtype */
     ls_dtype dtype;
-    bool optimizer;     /* export the optimizer's state, too: from a checkpoint to a directory */
-    int ranks;          /* --ranks: to a directory, as so many ranks would have written it. 0: one */
-    bool ema;           /* the moving averages of the weights, of a checkpoint */
-    bool force;         /* replace an existing file */
-    const char *prefix; /* --prefix: of names in a DCP directory. NULL: none */
+    bool optimizer; /* export the optimizer's state, too: from a checkpoint to a directory */
+    int ranks;      /* --ranks: to a directory, as so many ranks would have written it. 0: one */
+    bool ema;       /* the moving averages of the weights, of a checkpoint */
+    bool force;     /* replace an existing file */
+    /* --prefix: of the names in the DCP directory that is read or, from elsewhere, written. NULL: none */
+    const char *prefix;
     const char *module; /* only what is below it; NULL: everything */
     bool strip_prefix;  /* without the module's name */
     bool ignore_frozen; /* without what train.freeze froze */

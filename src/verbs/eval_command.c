@@ -11,6 +11,7 @@
 #include "split_texts.h"
 #include "comm/agree.h"
 #include "loop/data_record.h"
+#include "screen/confusion_table.h"
 #include "step/evaluate.h"
 #include "launch/rank.h"
 #include "workers.h"
@@ -25,8 +26,7 @@ static ls_status print(const ls_ui *ui, const ls_saved_model *t, const ls_datase
                        const ls_eval_result *e, int64_t step, const char *other_data, const generated *g,
                        bool json)
 {
-    const ls_field *targets = ls_dataset_field(set, "targets");
-    const bool text = targets && targets->type.ndim > 0 && !isnan(e->accuracy) &&
+    const bool text = ls_dataset_is_text(set) && !isnan(e->accuracy) &&
                       isnan(ls_metric_list_find(&e->metrics, "perplexity"));
     char perplexity[40] = "";
     if (!json) {
@@ -56,6 +56,8 @@ static ls_status print(const ls_ui *ui, const ls_saved_model *t, const ls_datase
             ls_print_line(ui->out, "%s(%lld texts)  %.2f s", ls_str_text(&line), (long long)g->made.texts,
                           g->made.seconds);
         ls_str_release(&line);
+        for (int i = 0; i < e->confusions.n; i++)
+            LS_TRY(ls_confusion_print(ui->out, &e->confusions.at[i], e->confusions.n > 1, ui->width));
         return LS_OK;
     }
     ls_json j = { 0 };
@@ -83,6 +85,7 @@ static ls_status print(const ls_ui *ui, const ls_saved_model *t, const ls_datase
         ls_json_int(&j, "texts", g->made.texts);
         ls_json_f64(&j, "generate_seconds", g->made.seconds);
     }
+    ls_confusions_write(&j, &e->confusions);
     ls_json_close_object(&j);
     return ls_print_result(ui->out, &j.out);
 }

@@ -8,6 +8,7 @@
 #include "base/str.h"
 #include "base/sys.h"
 #include "ckpt/checkpoint.h"
+#include "ckpt/dcp.h"
 #include "commands.h"
 #include "export_optimizer.h"
 #include "export_select.h"
@@ -54,20 +55,45 @@ static void tell(const ls_export_opts *o, const ls_ui *ui, const char *from, con
     fprintf(ui->out, "%s: %lld tensors, %s, from %s\n", o->to, (long long)ls_weights_count(w), size, from);
 }
 
-/* Exports the optimizer's state, too, which only a checkpoint has. */
+static bool is_dcp(const char *from) { return ls_dcp_is(from) && !ls_checkpoint_is(from); }
+
+/* --prefix is of the names that are read, if there are any, else of those that are written. */
+static const char *target_prefix(const ls_export_opts *o, const char *from)
+{
+    return is_dcp(from) ? NULL : o->prefix;
+}
+
+static ls_status export_dcp(const ls_export_opts *o, const ls_ui *ui, const char *from,
+                            const ls_weights_export_opts *opts)
+{
+    ls_weights *w;
+    LS_TRY(ls_saved_model_weights(&w, from, o->prefix));
+    ls_status s = ls_export_select(w, from, o);
+    if (s == LS_OK)
+        s = ls_export_dcp_optimizer(w, from, o->prefix, &(ls_export_target){ o->to, NULL, opts });
+    if (s == LS_OK)
+        tell(o, ui, from, w);
+    ls_weights_close(&w);
+    return s;
+}
+
+/* Exports the optimizer's state, too, which only a checkpoint or a DCP directory has. */
 static ls_status export_state(const ls_export_opts *o, const ls_ui *ui, const char *from,
                               const ls_weights_export_opts *opts)
 {
     ls_checkpoint c;
+    if (is_dcp(from))
+        return export_dcp(o, ui, from, opts);
     if (!ls_checkpoint_is(from))
-        return ls_fail(LS_E_USAGE, "--optimizer: %s is neither a run nor a checkpoint", o->from);
+        return ls_fail(LS_E_USAGE, "--optimizer: %s is neither a run, a checkpoint nor a DCP directory",
+                       o->from);
     LS_TRY(
         ls_checkpoint_open(&c, from, LS_VERIFY_FULL, NULL)); /* a copy of damaged weights would look whole */
     ls_status s = ls_folder_add_names_for(c.weights, from, o->to);
     if (s == LS_OK)
         s = ls_export_select(c.weights, from, o);
     if (s == LS_OK)
-        s = ls_export_optimizer(&c, o->to, opts);
+        s = ls_export_optimizer(&c, &(ls_export_target){ o->to, o->prefix, opts });
     if (s == LS_OK)
         tell(o, ui, from, c.weights);
     ls_checkpoint_release(&c);
@@ -100,12 +126,13 @@ static ls_status export_weights(const ls_export_opts *o, const ls_ui *ui, const 
     if (ls_checkpoint_is(from))
         LS_TRY(ls_checkpoint_verify(from, LS_VERIFY_FULL, NULL));
     ls_weights *w;
-    LS_TRY(ls_saved_model_weights(&w, from, o->prefix));
+    const char *prefix = o->to[strlen(o->to) - 1] == '/' ? target_prefix(o, from) : NULL;
+    LS_TRY(ls_saved_model_weights(&w, from, prefix ? NULL : o->prefix));
     ls_status s = ls_folder_add_names_for(w, from, o->to);
     if (s == LS_OK)
         s = ls_export_select(w, from, o);
     if (s == LS_OK)
-        s = ls_weights_export_with(w, o->to, opts);
+        s = prefix ? ls_dcp_export(w, NULL, prefix, o->to, opts) : ls_weights_export_with(w, o->to, opts);
     if (s == LS_OK)
         tell(o, ui, from, w);
     ls_weights_close(&w);

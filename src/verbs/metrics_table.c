@@ -248,8 +248,10 @@ static ls_status csv(FILE *out, const ls_past_rows *s)
     ls_row_csv_titles(&line, s->kind, false);
     for (int i = 0; i < s->n; i++)
         ls_row_csv_further(&all, s->kind, ls_past_row(s, i));
-    for (int k = 0; k < all.n; k++)
-        ls_str_printf(&line, ",%s", all.at[k].name);
+    for (int k = 0; k < all.n; k++) { /* a file that was edited may have any name */
+        ls_str_add(&line, ",");
+        ls_str_add_csv(&line, all.at[k].name);
+    }
     ls_status status = all.no_memory ? ls_metric_list_status(&all) : ls_str_status(&line);
     for (int i = 0; status == LS_OK; i++) {
         fprintf(out, "%s\n", ls_str_text(&line));

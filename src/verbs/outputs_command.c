@@ -140,20 +140,6 @@ static void add_nested(ls_str *out, const ls_tensor *t, int dim, int64_t *i)
     ls_str_add(out, "]");
 }
 
-/* A field of CSV (RFC 4180), in quotes if it must be, with control characters as tables show them. */
-static void add_csv_text(ls_str *out, const char *text)
-{
-    ls_str shown = { 0 };
-    ls_str_add_shown(&shown, text, false);
-    const bool quoted = strpbrk(ls_str_text(&shown), ",\"");
-    ls_str_add(out, quoted ? "\"" : "");
-    for (const char *p = ls_str_text(&shown); *p; p++)
-        ls_str_add_n(out, *p == '"' ? "\"\"" : p, *p == '"' ? 2 : 1);
-    ls_str_add(out, quoted ? "\"" : "");
-    ls_str_inherit(out, &shown);
-    ls_str_release(&shown);
-}
-
 /* The number of the sample and, if it is a file, its name. */
 static ls_status add_sample(const job *j, ls_str *out, int64_t sample, bool json)
 {
@@ -171,7 +157,7 @@ static ls_status add_sample(const job *j, ls_str *out, int64_t sample, bool json
         ls_str_release(&line.out);
     } else {
         ls_str_printf(out, name ? "%lld," : "%lld", (long long)sample);
-        add_csv_text(out, name ? name : "");
+        ls_str_add_csv(out, name ? name : "");
     }
     free(name);
     return LS_OK;

@@ -360,6 +360,21 @@ static void control_characters_are_shown(void **state)
         }
 }
 
+static void fields_of_csv(void **state)
+{
+    (void)state;
+    static const char *const CASES[][2] = {
+        { "", "" },          { "loss", "loss" }, { "a,b", "\"a,b\"" }, { "\"a\"", "\"\"\"a\"\"\"" },
+        { "a\nb", "a\\nb" },
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        ls_str s = { 0 };
+        ls_str_add_csv(&s, CASES[i][0]);
+        assert_string_equal(ls_str_text(&s), CASES[i][1]);
+        ls_str_release(&s);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -368,6 +383,7 @@ int main(void)
         cmocka_unit_test(near_names),    cmocka_unit_test(sizes),
         cmocka_unit_test(numbers),       cmocka_unit_test(durations),
         cmocka_unit_test(decimal_comma), cmocka_unit_test(control_characters_are_shown),
+        cmocka_unit_test(fields_of_csv),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -14,6 +14,8 @@
 # Each page is run in a folder of its own, which has the quickstart's first.yaml.
 set -uo pipefail
 source=$(cd "$1" && pwd) python=${PYTHON:-python3} lockstep=$(cd "$(dirname "$2")" && pwd)/$(basename "$2")
+export PYTHONPATH=$source/bindings/python LOCKSTEP_LIBRARY=${lockstep%/*}/liblockstep.so LOCKSTEP_COMMAND=$lockstep # for the module of docs/python.md
+export PYTHONDONTWRITEBYTECODE=1
 cd "$source" || exit 1
 work=$(mktemp -d "${TMPDIR:-/tmp}/lockstep-docs-XXXXXX")
 trap 'rm -rf "$work"' EXIT

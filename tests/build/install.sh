@@ -1,8 +1,8 @@
 #!/bin/sh
 # Installs into a fresh prefix and builds a program against it the two ways that people do: pkg-config and find_package(lockstep).
-# And a C++ program with a run of its own. Usage: install.sh SOURCE_DIR BUILD_DIR CC [CXX]
+# And a C++ program with a run of its own. Usage: install.sh SOURCE_DIR BUILD_DIR CC [CXX] [FC]
 set -eu
-source=$1 build=$2 cc=$3 cxx=${4:-}
+source=$1 build=$2 cc=$3 cxx=${4:-} fc=${5:-}
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 unset DESTDIR
@@ -25,7 +25,7 @@ export PKG_CONFIG_PATH="$(dirname "$pc")"
 # shellcheck disable=SC2046 # flags are words
 "$cc" "$root/main.c" -o "$root/by_pkg_config" $(pkg-config --cflags --libs lockstep)
 [ "$("$root/by_pkg_config")" = "$expected" ] || { echo "the program of the documented line does not start" >&2; exit 1; }
-readelf -d "$root/by_pkg_config" | grep -q 'NEEDED.*\[liblockstep\.so\.0\]' || { echo "the program does not ask for the soname" >&2; exit 1; }
+readelf -d "$root/by_pkg_config" | grep -q 'NEEDED.*\[liblockstep\.so\.0\.1\]' || { echo "the program does not ask for the soname" >&2; exit 1; }
 
 cat > "$root/run.cpp" << 'END'
 #include <lockstep/lockstep.h>
@@ -93,10 +93,38 @@ cmake -S "$root/project" -B "$root/out" -DCMAKE_PREFIX_PATH="$root/prefix" -DCMA
     cmake --build "$root/out" >> "$root/log" 2>&1 || { cat "$root/log"; exit 1; }
 [ "$("$root/out/user")" = "$expected" ]
 
+if [ -n "$fc" ]; then
+    cat > "$root/project/CMakeLists.txt" << 'END'
+cmake_minimum_required(VERSION 3.24)
+project(user C Fortran)
+find_package(lockstep 0.1 REQUIRED)
+add_executable(user regression.f90)
+target_link_libraries(user lockstep::fortran)
+END
+    cp "$source/examples/regression.f90" "$root/project"
+    cmake -S "$root/project" -B "$root/fortran" -DCMAKE_PREFIX_PATH="$root/prefix" -DCMAKE_C_COMPILER="$cc" -DCMAKE_Fortran_COMPILER="$fc" > "$root/log" 2>&1 &&
+        cmake --build "$root/fortran" >> "$root/log" 2>&1 || { cat "$root/log"; exit 1; }
+    (cd "$root" && fortran/user | grep -q '^epoch 40') || { echo "the program in Fortran does not run" >&2; exit 1; }
+fi
+
+# Paths are written as people write them; `module load` names folders that are there.
+for name in lockstep ${fc:+lockstep-fortran}; do
+    ! pkg-config --cflags --libs "$name" | grep -F '..' || { echo "$name.pc has a path with .." >&2; exit 1; }
+done
+for folder in $(sed -n 's/^prepend-path [A-Z_]* //p' "$root/prefix/share/modulefiles/lockstep/0.1.0"); do
+    case $folder in "$root/prefix"*) ;; *) echo "the module file names $folder" >&2; exit 1 ;; esac
+    [ -d "$folder" ] || { echo "the module file names $folder, which is not there" >&2; exit 1; }
+done
+
 # What it exports is what the headers declare.
 awk -f "$source/tools/public_functions.awk" "$root"/prefix/include/lockstep/*.h | sort > "$root/declared"
-nm -D --defined-only "$lib/liblockstep.so" | awk '{ print $3 }' | grep -vE '^_(init|fini)$' | sort > "$root/exported"
-diff "$root/declared" "$root/exported" || { echo "what liblockstep.so exports (>) is not what its headers declare (<)" >&2; exit 1; }
+nm -D --defined-only "$lib/liblockstep.so" | awk '$2 != "A" { print $3 }' | grep -vE '^_(init|fini)$' | sort > "$root/exported"
+sed 's/$/@@LOCKSTEP_0.1/' "$root/declared" | diff - "$root/exported" || { echo "what liblockstep.so exports (>) is not what its headers declare (<)" >&2; exit 1; }
+# A program that asks for another interface does not start (docs/abi.md).
+sed 's/LOCKSTEP_0[.]1/LOCKSTEP_9.8/' "$root/by_pkg_config" > "$root/other_version"
+chmod +x "$root/other_version"
+if "$root/other_version" > "$root/log" 2>&1; then echo "a program of another interface starts" >&2; exit 1; fi
+grep -q "LOCKSTEP_9.8' not found" "$root/log" || { cat "$root/log" >&2; exit 1; }
 
 # Large libraries are opened when they are needed: everything else works without them, and a message says which one is missing.
 command=$root/prefix/bin/lockstep
@@ -126,7 +154,7 @@ fi
 cd "$source"
 
 # The library shows ls_ names only, and the command, its page and its completion are there.
-nm -D --defined-only "$lib/liblockstep.so" | awk '$3 !~ /^ls_/ && $3 !~ /^_(init|fini)$/ { print "not ours: " $3; bad = 1 } END { exit bad }'
+nm -D --defined-only "$lib/liblockstep.so" | awk '$2 != "A" && $3 !~ /^ls_/ && $3 !~ /^_(init|fini)$/ { print "not ours: " $3; bad = 1 } END { exit bad }'
 "$root/prefix/bin/lockstep" --version | grep -q '0\.1\.0'
 for page in lockstep lockstep-train; do
     man -l "$root/prefix/share/man/man1/$page.1" > /dev/null 2>&1 || ! command -v man > /dev/null

@@ -1,9 +1,9 @@
 #!/bin/sh
-# Programs of people who have an installed copy alone: with its headers, its module and pkg-config, the regression program in C, C++ and
-# Fortran compiles without a warning, runs, prints the same numbers and saves the same weights.
-# Usage: strangers.sh BUILD_DIR CC [CXX] [FC]  ("": there is none, and the test ends as skipped)
+# Programs of people who have an installed copy alone: with its headers, its module and pkg-config, the regression program in C, C++,
+# Fortran and Python compiles without a warning, runs, prints the same numbers and saves the same weights.
+# Usage: strangers.sh BUILD_DIR CC [CXX] [FC] [PYTHON]  ("": there is none, and the test ends as skipped; PYTHON has numpy)
 set -eu
-build=$1 cc=$2 cxx=${3:-} fc=${4:-}
+build=$1 cc=$2 cxx=${3:-} fc=${4:-} python=${5:-}
 root=$(mktemp -d)
 trap 'rm -rf "$root"' EXIT
 unset DESTDIR
@@ -33,8 +33,16 @@ same() { # PROGRAM: runs it and compares it with the first one
         same in_fortran
     fi
 }
+if [ -n "$python" ]; then
+    printf '#!/bin/sh\nexec "%s" "%s/regression.py" "$@"\n' "$python" "$examples" > in_python
+    chmod +x in_python
+    library=$(find "$root/prefix" -name liblockstep.so)
+    export PYTHONPATH="$root/prefix/share/lockstep/bindings/python" LOCKSTEP_LIBRARY="$library" PYTHONDONTWRITEBYTECODE=1
+    same in_python
+fi
 # 1,000 samples in steps of 64, of which the last has 40: the loss falls below a thousandth of the variance.
 grep -q '^epoch 40  loss 0\.000' first.txt || { echo "the loss does not fall" >&2; cat first.txt; exit 1; }
 "$root/prefix/bin/lockstep" inspect first.safetensors | grep -q '226 *elements in 4 tensors' || { "$root/prefix/bin/lockstep" inspect first.safetensors; exit 1; }
 [ -n "$cxx" ] || { echo "skipped: strangers.sh: no C++ compiler here (Debian: build-essential)"; exit 77; }
+[ -n "$python" ] || { echo "skipped: strangers.sh: no Python with numpy here (Debian: python3-numpy)"; exit 77; }
 [ -n "$fc" ] || { echo "skipped: strangers.sh: no Fortran compiler here (Debian: gfortran)"; exit 77; }

@@ -365,8 +365,10 @@ static void writes_the_optimizer(void **state)
                                         { "amsgrad", LS_DCP_BOOL, 0, 0 } };
     const char *dir = ls_test_path("state");
     ASSERT_OK(ls_dcp_export(
-        m, &(ls_dcp_optimizer){ .state = o, .n = 1, .groups = &(ls_dcp_settings){ 3, settings } }, dir,
-        &(ls_weights_export_opts){ LS_WEIGHTS_EXPORT_DEFAULTS }));
+        m,
+        &(ls_dcp_optimizer){
+            .state = o, .steps = 7, .n = 1, .groups = &(ls_dcp_settings){ 3, settings }, .epoch = -1 },
+        NULL, dir, &(ls_weights_export_opts){ LS_WEIGHTS_EXPORT_DEFAULTS }));
     assert_same(dir, ls_test_path("m.safetensors")); /* reading, it is not looked at */
     char *index, *path = ls_path_join(dir, ".metadata");
     size_t n;

@@ -184,12 +184,12 @@ try 0 export dcp --to dcp/ --force; try 0 inspect dcp; has out "elements in 4 te
 mkdir kept; touch kept/mine; ln -s kept linked
 for folder in kept/ linked/ runs/tiny/; do
     try 2 export runs/tiny --to $folder; has err "already there; --force replaces it"
-    try 2 export runs/tiny --to $folder --force; has err "${folder}: only a DCP directory (.metadata and .distcp"
+    try 2 export runs/tiny --to $folder --force; has err "${folder}: only a DCP directory (.metadata, .distcp"
 done
 touch dcp/mine; try 2 export runs/tiny --to dcp/ --force; has err "only a DCP directory"; rm dcp/mine
 [ -e kept/mine ] && [ -e runs/tiny/result.json ] || { echo "an export deleted what was not its own"; failures=$((failures + 1)); }
 try 2 export runs/tiny --to tiny.pt --optimizer; has err "--optimizer needs --to FILE/, not --to tiny.pt"
-try 2 export tiny.pt --to other/ --optimizer; has err "neither a run nor a checkpoint"
+try 2 export tiny.pt --to other/ --optimizer; has err "neither a run, a checkpoint nor a DCP directory"
 try 2 inspect dcp --verify; has err "no checksums"
 if [ -c /dev/full ]; then
     ln -s /dev/full full.pt

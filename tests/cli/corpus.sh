@@ -103,6 +103,7 @@ has runs/onednn/metrics.jsonl '"kind":"change","step":3,"what":"kernels: own her
 has runs/onednn/recipe.yaml "^kernels: own$"
 
 # ---- all of it as expected
+[ "$failures" = 0 ] || write=
 for file in shown/*; do
     if [ "$write" = --write ]; then
         cp "$file" "$golden/"

@@ -36,6 +36,32 @@ try 0 export runs/part --to files/ --optimizer --ranks 3
 try 0 train recipe.yaml --resume files --set run.name=files; same files
 refused 2 "--ranks needs --to FILE/, not --to x.pt" export runs/part --to x.pt --ranks 2
 
+# in the shape of an AppState, {"app": {"model": ..., "optim": ...}}; from directory to directory
+try 0 export runs/part --to app/ --optimizer --prefix app
+grep -aq "app.optim.param_groups.0.betas" app/.metadata || bad "$what: other names"
+try 0 export app --to again/ --optimizer --ranks 2
+try 0 export runs/part --to once/ --optimizer --ranks 2
+diff -r again once || bad "$what: from directory to directory something changed"
+try 0 export runs/part --to weights/
+try 0 export runs/part --to deep/ --prefix a.b.; try 0 inspect deep --prefix a.b; has out "in 4 tensors"
+refused 2 "prefix a..b: 1 to 4 words with dots between them" export runs/part --to x/ --prefix a..b
+refused 1 "weights/ holds no state of an optimizer" export weights --to x/ --optimizer
+
+# metadata.json beside .metadata says which epoch has ended
+[ ! -e saved/metadata.json ] || bad "$what: no epoch has ended"
+try 0 train recipe.yaml --set run.name=epoch --set train.steps=5
+try 0 export runs/epoch --to epoch/ --optimizer
+[ "$(cat epoch/metadata.json)" = '{"epoch": 0, "step": 4}' ] || bad "$what: $(cat epoch/metadata.json)"
+try 0 train recipe.yaml --resume epoch --set run.name=second
+has err "epoch/metadata.json says that epoch 0 has ended: continues with epoch 1"; same second
+times 0 err "does not say which samples"
+try 0 export epoch --to copied/ --optimizer; cmp epoch/metadata.json copied/metadata.json || bad "$what: another metadata.json"
+try 0 export runs/epoch --to epoch/ --optimizer --force
+echo '{"epoch": 3, "step": 17}' >epoch/metadata.json
+try 0 train recipe.yaml --resume epoch --set run.name=later --set train.steps=6; has runs/later/metrics.jsonl '"step":6,"epoch":4,'
+echo '{"epoch": "last"}' >epoch/metadata.json
+refused 1 "epoch/metadata.json: epoch must be the number of the epoch that has ended" train recipe.yaml --resume epoch --set run.name=x
+
 # ---- SGD counts no steps
 sed 's/^optimizer:.*/optimizer: {type: sgd, lr: 0.1, momentum: 0.9, nesterov: true}/' recipe.yaml >sgd.yaml
 try 0 train sgd.yaml --set run.name=whole-sgd
@@ -58,7 +84,6 @@ refused 2 "resume-at 0:99999: an epoch has" train recipe.yaml --resume saved --r
 refused 2 "resume-at x: EPOCH:STEP is needed" train recipe.yaml --resume saved --resume-at x --set run.name=x
 refused 2 "a checkpoint contains its step" train recipe.yaml --resume runs/part/checkpoints/latest --resume-at 0:1 --set run.name=x
 refused 2 "prefix needs --resume CHECKPOINT" train recipe.yaml --prefix app.
-try 0 export runs/part --to weights/
 refused 1 "weights holds no state of an optimizer .*model.init=weights" train recipe.yaml --resume weights --set run.name=x
 try 0 train recipe.yaml --resume saved --set run.name=changed --set optimizer.weight_decay=0.2 --allow-change
 has runs/changed/metrics.jsonl '"kind":"change".*weight_decay'
@@ -72,6 +97,10 @@ try 0 export "$golden/dcp_resume_flat" --prefix ema. --to ema.pt
 try 0 inspect ema.pt; has out "decay"
 refused 2 "prefix: .*is not a PyTorch directory" inspect ema.pt --prefix trainer.
 refused 2 "prefix: .*is not a PyTorch directory" export runs/part --prefix trainer. --to x.pt
+# a state dict that was flat gets names and one group
+try 0 export "$golden/dcp_resume_flat" --prefix trainer. --to named/ --optimizer
+grep -aq "optimizer.param_groups.0.betas" named/.metadata || bad "$what: no group"
+grep -aq "param_groups.1" named/.metadata && bad "$what: more than one group"
 
 # ---- what its HuggingFaceStorageWriter wrote; files that are more than weights; folders of other programs
 try 0 inspect "$golden/hf_shards"; has out "30  elements in 6 tensors, 100 B"; has out "columns +12  BF16 \[2, 6\]"

@@ -113,6 +113,14 @@ for name in accuracy_two f1_two auc_two auc_two_bound accuracy_score f1_score au
     times 4 runs/kinds/metrics.jsonl "\"kind\":\"eval\".*\"$name\":[0-9.e-]+[,}]"; has runs/kinds/metrics.csv "eval_$name"
 done
 try 0 train kinds.yaml --set run.name=kinds2 --workers 2; cmp <(evaluations kinds) <(evaluations kinds2) || bad "$what: other metrics"
+# the confusion matrix of each accuracy: its F1 is that of eval.metrics, and the run's file has the counts of `eval`
+try 0 eval runs/kinds --json --set eval.metrics=f1; sed -E 's/.*("confusion":)/\1/; s/}$//' out >of_eval
+sed -E 's/.*("confusion":)/\1/; s/}$//' runs/kinds/confusion.json | cmp - of_eval || bad "$what: other matrices than those of the run: $(cat of_eval)"
+has out '"f1_two":([0-9.]+),.*"accuracy_two":\{.*"macro":\{"precision":[0-9.]+,"recall":[0-9.]+,"f1":\1\}'
+has out '"f1_score":([0-9.]+),.*"accuracy_score":\{"named":false,"classes":\[\{[^}]*\},\{"class":"1","precision":[0-9.]+,"recall":[0-9.]+,"f1":\1,'
+try 0 eval runs/kinds; has out '^accuracy_two$'; has out '^true . predicted +0 +1$'; times 2 out '^macro +80 +80 '
+cmp runs/kinds/confusion.json runs/kinds2/confusion.json || bad "two ranks count other pairs"
+has runs/kinds/report.html '<h2>Classes: accuracy_score</h2>'
 try 0 eval runs/kinds --set eval.metrics=f1; has out 'f1_two 0\.'; if grep -q auc out; then bad "$what: an auc that nobody asked for"; fi
 refused 2 'eval.metrics: recall: it can be f1, auc or perplexity' plan kinds.yaml --set eval.metrics=recall
 refused 2 'metric "perplexity_score"' plan kinds.yaml --set eval.metrics=perplexity
@@ -125,4 +133,7 @@ for form in "" --json; do
     try 0 eval runs/text $form
     [ "$(grep -o perplexity out | wc -l)" = 1 ] || bad "$what: one perplexity is enough: $(cat out)"
 done
+# ---- an edited file can have any name, and the table for programs stays one
+cp -a runs/kinds runs/edited && sed -i 's/"eval_f1_two"/"eval_f1,\\"two\\""/' runs/edited/metrics.jsonl
+try 0 runs --metrics runs/edited --csv; has out ',"eval_f1,""two""",'
 finish

@@ -24,6 +24,7 @@ hover '#b'; says '^2$' 'b.textContent'
 try 0 train mlp-mnist --set data.type=shapes --set train.steps=30 --set run.name=first --profile
 fine runs/first/report.html
 whole runs/first/report.html
+says '^11 10000$' '(m => m.rows.length + " " + [...m.tBodies[0].querySelectorAll("td")].reduce((n, e) => n + Number(e.textContent.replace(/,/g, "")), 0))(document.querySelector("table.matrix"))'
 says '^step.html,log/rank-0.step.html,log/rank-0.memory.html$' '[...document.querySelectorAll("a")].map(e => e.getAttribute("href"))'
 visit runs/first/report.html 1280 light # the keyboard: behind the links Tab leads to the charts, the arrow keys show values
 shown='[...document.querySelectorAll(".tip")].map(t => t.textContent).filter(t => t)'

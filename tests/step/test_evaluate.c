@@ -11,7 +11,7 @@
 #include "step/evaluate.h"
 #include "step/trainer.h"
 
-enum { SAMPLES = 70, PIXELS = 64, MOST = 8 };
+enum { SAMPLES = 70, PIXELS = 64, MOST = 8, CLASSES = 5 };
 static const ls_vit_config VIT = { SMALL_VIT, .layers = 1, .mlp_size = 16 };
 static int reads[SAMPLES]; /* how often each sample was read; atomic */
 
@@ -45,6 +45,7 @@ typedef struct rank {
     float bias; /* of class 3 */
     int tp;     /* ranks that compute the same samples; of the mesh dp x tp */
     ls_eval_result result;
+    int64_t pairs[CLASSES * CLASSES]; /* its confusion matrix */
     ls_status status;
     char message[512];
 } rank;
@@ -73,6 +74,8 @@ static ls_status evaluate(rank *r)
     t->compiled.parallel.rank = r->group ? ls_group_rank(r->group) : 0;
     if (s == LS_OK)
         s = ls_evaluate(t, &SET, r->batch, NULL, NULL, &r->result);
+    if (r->result.confusions.n == 1)
+        memcpy(r->pairs, r->result.confusions.at[0].counts, sizeof r->pairs);
     ls_eval_result_release(&r->result); /* its plain numbers stay */
     ls_trainer_destroy(&t);
     return s;
@@ -137,6 +140,21 @@ static void padding_must_not_change_a_metric(void **state)
     ls_eval_result_release(&halves);
 }
 
+/* Every sample is one pair of its class and the predicted one. */
+static void check_pairs(const rank *r, const rank *alone)
+{
+    int64_t right = 0;
+    for (int is = 0; is < CLASSES; is++) {
+        int64_t rows = 0;
+        for (int said = 0; said < CLASSES; said++)
+            rows += r->pairs[is * CLASSES + said];
+        assert_int_equal(rows, SAMPLES / CLASSES);
+        right += r->pairs[is * CLASSES + is];
+    }
+    assert_int_equal(right, r->result.correct);
+    assert_memory_equal(r->pairs, alone->pairs, sizeof r->pairs);
+}
+
 static void the_same_bits_on_any_number_of_ranks(void **state)
 {
     (void)state;
@@ -159,6 +177,7 @@ static void the_same_bits_on_any_number_of_ranks(void **state)
                             r[i].result.accuracy == alone.result.accuracy);
                 assert_int_equal(r[i].result.samples, SAMPLES);
                 assert_int_equal(r[i].result.correct, alone.result.correct);
+                check_pairs(&r[i], &alone);
             }
             for (int i = 0; i < SAMPLES; i++) /* a batch that is padding wholly has one sample again */
                 assert_true(reads[i] >= 1 && (reads[i] == 1 || SAMPLES % (counts[k] * batches[j])));
@@ -183,6 +202,7 @@ static void ranks_of_a_tensor_axis_count_once(void **state)
             assert_int_equal(r[i].result.samples, SAMPLES);
             assert_int_equal(r[i].result.count, alone.result.count);
             assert_int_equal(r[i].result.correct, alone.result.correct);
+            check_pairs(&r[i], &alone);
         }
         for (int i = 0; i < SAMPLES; i++)
             assert_int_equal(reads[i], 2);

@@ -22,6 +22,7 @@ import torch.distributed.checkpoint as dcp
 import torch.multiprocessing as mp
 from safetensors.torch import load_file, save_file
 from torch.distributed.checkpoint.format_utils import dcp_to_torch_save
+from torch.distributed.checkpoint.stateful import Stateful
 from torch.distributed.checkpoint.state_dict import StateDictOptions, get_state_dict, set_state_dict
 from torch.distributed.device_mesh import init_device_mesh
 from torch.distributed.fsdp import fully_shard
@@ -332,7 +333,23 @@ class Mlp(torch.nn.Module):
         return self.head(torch.relu(self.layers[0](x)))
 
 
-def load_ours(world, folder, checkpoint, kind):
+class AppState(Stateful):
+    """As tutorial 1 has it."""
+
+    def __init__(self, model, optimizer=None):
+        self.model, self.optimizer = model, optimizer
+
+    def state_dict(self):
+        weights, state = get_state_dict(self.model, self.optimizer)
+        return {"model": weights, "optim": state}
+
+    def load_state_dict(self, state):
+        set_state_dict(
+            self.model, self.optimizer, model_state_dict=state["model"], optim_state_dict=state["optim"]
+        )
+
+
+def load_ours(world, folder, checkpoint, kind, app=False):
     """dcp.load into a model and an optimizer that are laid out otherwise, then everything whole again."""
     want, moments = load_file(os.path.join(checkpoint, "model.safetensors")), load_file(
         os.path.join(checkpoint, "optimizer.safetensors")
@@ -343,10 +360,13 @@ def load_ours(world, folder, checkpoint, kind):
     optimizer = {"adamw": torch.optim.AdamW, "adam": torch.optim.Adam, "sgd": torch.optim.SGD}[kind](
         model.parameters(), lr=0.5, **({"momentum": 0.1} if kind == "sgd" else {})
     )
-    weights, state = get_state_dict(model, optimizer)
-    both = {"model": weights, "optimizer": state}
-    dcp.load(both, checkpoint_id=folder)
-    set_state_dict(model, optimizer, model_state_dict=both["model"], optim_state_dict=both["optimizer"])
+    if app:
+        dcp.load({"app": AppState(model, optimizer)}, checkpoint_id=folder)
+    else:
+        weights, state = get_state_dict(model, optimizer)
+        both = {"model": weights, "optimizer": state}
+        dcp.load(both, checkpoint_id=folder)
+        set_state_dict(model, optimizer, model_state_dict=both["model"], optim_state_dict=both["optimizer"])
     weights, state = get_state_dict(model, optimizer)
     same(full(weights), want, "weights")
     got = {"step": moments["step"]}
@@ -368,8 +388,41 @@ def load_ours(world, folder, checkpoint, kind):
     ), group
 
 
+def load_toy(world, folder, checkpoint):
+    """Tutorial 5's own loading of what a program in C has saved, and a step after it."""
+    model = Tiny()
+    if world:
+        fully_shard(model)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.5)
+    dcp.load({"app": AppState(model, optimizer)}, checkpoint_id=folder)
+    weights, state = get_state_dict(model, optimizer)
+    same(full(weights), load_file(checkpoint + "/model.safetensors"), "weights of a program")
+    moments = load_file(checkpoint + "/optimizer.safetensors")
+    for name, values in state["state"].items():
+        for key, value in full(values).items():
+            want = moments["step"].float() if key == "step" else moments[key + "." + name]
+            assert torch.equal(value, want), (key, name)
+    assert optimizer.param_groups[0]["lr"] == 0.1 and optimizer.param_groups[0]["betas"] == (0.9, 0.999)
+    model(torch.rand(8, 16)).sum().backward()
+    optimizer.step()
+
+
+def check_program(lockstep, program):
+    """A checkpoint of examples/checkpoint_any_ranks.c, and a directory of PyTorch in another shape."""
+    run(program, "save", "toy", "4")
+    run(lockstep, "export", "toy", "--to", "toy-app/", "--optimizer", "--prefix", "app", "--ranks", "8")
+    for world in (0, 2):
+        on_ranks(world, load_toy, "toy-app", "toy")
+    run(lockstep, "export", "toy-app", "--to", "toy-plain/", "--optimizer")
+    both = {"model": Tiny().state_dict()}
+    dcp.load(both, checkpoint_id="toy-plain")
+    same(both["model"], load_file("toy/model.safetensors"), "from directory to directory")
+    print("loaded   what examples/checkpoint_any_ranks.c saved, with its Adam")
+
+
 def check(lockstep):
     lockstep = os.path.abspath(lockstep)
+    program = os.path.join(os.path.dirname(lockstep), "examples", "checkpoint_any_ranks")
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
         for world, kind in (
@@ -413,6 +466,10 @@ def check(lockstep):
             checkpoint = f"runs/{kind}/checkpoints/latest"
             for world in (0, 1, 2, 3):
                 on_ranks(world, load_ours, kind, checkpoint, kind)
+            app = kind + "-app"
+            run(lockstep, "export", "runs/" + kind, "--to", app + "/", "--optimizer", "--prefix", "app")
+            for world in (0, 2):
+                on_ranks(world, load_ours, app, checkpoint, kind, True)
             dcp_to_torch_save(kind, kind + ".pt")
             whole = torch.load(kind + ".pt", weights_only=True)
             same(whole["model"], load_file(checkpoint + "/model.safetensors"), "dcp_to_torch_save")
@@ -420,6 +477,8 @@ def check(lockstep):
             run(lockstep, "export", kind, "--to", kind + ".safetensors")
             same(load_file(kind + ".safetensors"), whole["model"], "there and back")
             print(f"loaded   what export writes of {kind}, on no, 1, 2 and 3 ranks")
+        if os.path.exists(program):
+            check_program(lockstep, program)
 
 
 if __name__ == "__main__":

@@ -4,13 +4,16 @@ source "$(dirname "$0")/page.sh"
 sudo make deps install
 
 cc examples/checkpoint_any_ranks.c $(pkg-config --cflags --libs lockstep) -pthread -o checkpoint_any_ranks
-./checkpoint_any_ranks save checkpoint 4            # saved checkpoint on 4 ranks: net1.weight[0] is ...
+./checkpoint_any_ranks save checkpoint 8            # saved checkpoint on 8 ranks: net1.weight[0] is ...
 ./checkpoint_any_ranks load checkpoint 3 again      # three ranks load it, and save what they have
 cmp checkpoint/model.safetensors again/model.safetensors
 ./checkpoint_any_ranks load checkpoint              # one process
-mpirun -n 2 ./checkpoint_any_ranks load checkpoint
+mpirun -n 2 ./checkpoint_any_ranks load checkpoint  # as root: mpirun --allow-run-as-root -n 2 ...
 lockstep inspect checkpoint --verify                # every byte against its checksum; 408 elements in 4 tensors
 has out "408 *elements in 4 tensors"
+# for the tutorial's own loading, with Adam's state; 8 files as the tutorial has them
+lockstep export checkpoint --to CHECKPOINT/ --optimizer --ranks 8
+[ -e CHECKPOINT/__7_0.distcp ] || bad "$what: not 8 files"
 
 # ---- what the tutorial's program has written with PyTorch on two ranks
 cp -r "$golden/dcp_toy" CHECKPOINT_DIR
