@@ -4,7 +4,7 @@
 #   make test      the suite        make test-all  the same under the sanitizers, too: what CI runs
 #   make bench     speed                   make parity   against a live PyTorch
 #   make install PREFIX=/usr/local         make format   white space of changed lines
-#   make wheel     for pip install
+#   make wheel     for pip install         make deb      Debian packages
 #   make reference the C API as pages      make gpu-carry   .gpu: what tools/gpu_check.sh needs on a machine with a GPU
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
@@ -23,6 +23,7 @@ build-%: FORCE
 	@cmake --preset $* $(CONFIGURE) > .build-$*.log 2>&1 || { cat .build-$*.log; rm -f .build-$*.log; echo "if a package is missing: make deps" >&2; exit 1; }
 	@rm -f .build-$*.log
 	@cat $(if $(filter release,$*),build,build-$*)/generated/parts.txt
+	@[ -e $(if $(filter release,$*),build,build-$*)/lockstep ] || echo "building with $(JOBS) jobs: about $$((10 / $(JOBS) + 1)) minutes the first time, without the tests; ccache makes the next ones short"
 	cmake --build --preset $* --parallel $(JOBS) $(if $(TARGET),--target $(TARGET))
 
 deps:
@@ -62,6 +63,11 @@ wheel:
 	@$(MAKE) --no-print-directory build-release TARGET=lockstep_installed
 	@tools/wheel build build/wheel
 
+# build/deb/*.deb: apt-get install ./build/deb/*.deb (docs/start/install.md)
+deb:
+	@$(MAKE) --no-print-directory build-release TARGET=lockstep_installed
+	@tools/deb build build/deb
+
 clean:
 	rm -rf build build-dev build-asan build-tsan build-portable build-wide build-fuzz build-mutate
 
@@ -81,4 +87,4 @@ help:
 
 FORCE:
 
-.PHONY: FORCE all deps demo demo-resnet test test-all bench parity format install wheel clean reference gpu-carry help
+.PHONY: FORCE all deps demo demo-resnet test test-all bench parity format install wheel deb clean reference gpu-carry help

@@ -1,6 +1,7 @@
 /* vit_fsdp.c - tutorial 1 as a program: a vision transformer on Fashion-MNIST, every encoder block a unit
- * that is sharded over the ranks, gathered when it computes and dropped behind it (FSDP2); a report each
- * epoch, with a checkpoint that every rank writes its slices of.
+ * that is sharded over the ranks, gathered when it computes and dropped behind it (FSDP2), computed in f16
+ * and offloaded, as in the tutorial; a report each epoch, with a checkpoint that every rank writes its slices
+ * of; and at the end the whole model as full-model.pt.
  *
  *     cc vit_fsdp.c $(pkg-config --cflags --libs lockstep) -o vit_fsdp
  *     lockstep launch --workers 2 ./vit_fsdp fashion-mnist runs mine
@@ -11,7 +12,7 @@
 
 #include <lockstep/lockstep.h>
 
-enum { EPOCHS = 1, GLOBAL_BATCH = 128 };
+enum { EPOCHS = 5, GLOBAL_BATCH = 128 };
 static const ls_vit_config MODEL = { .image_size = 28,
                                      .patch_size = 7,
                                      .in_channels = 1,
@@ -62,7 +63,22 @@ static ls_status accuracy(double *out, ls_group *group, ls_trainer *t, const ls_
     return s;
 }
 
-static ls_status train(ls_group *group, ls_run *run, const char *data, int64_t limit)
+/* Rank 0 copies the weights of the last checkpoint, tensor by tensor, to what torch.load opens. */
+static ls_status export_model(ls_group *group, ls_run *run, const char *storage, const char *name)
+{
+    char path[4096];
+    const ls_run_checkpoint *last = ls_latest_checkpoint(run);
+    ls_weights *w;
+    if (!last || ls_group_rank(group))
+        return LS_OK;
+    snprintf(path, sizeof path, "%s/%s/full-model.pt", storage, name);
+    LS_TRY(ls_weights_open(&w, last->path));
+    const ls_status s = ls_weights_export(w, path, .replace = true);
+    ls_weights_close(&w);
+    return s;
+}
+
+static ls_status train(ls_group *group, ls_run *run, const char *data, int64_t epochs, int64_t limit)
 {
     const int ranks = ls_group_size(group);
     ls_dataset *set, *test;
@@ -75,6 +91,8 @@ static ls_status train(ls_group *group, ls_run *run, const char *data, int64_t l
                                .data = LS_DATA_FSDP,
                                .units = "class:EncoderBlock",
                                .reshard_after_forward = -1,
+                               .reduce = LS_F16,
+                               .offload = LS_OFFLOAD_CPU,
                                .ranks_per_host = ranks / ls_group_hosts(group) };
     LS_TRY(ls_dataset_open(&set, data, LS_SPLIT_TRAIN));
     LS_TRY(ls_dataset_open(&test, data, LS_SPLIT_EVAL));
@@ -85,7 +103,7 @@ static ls_status train(ls_group *group, ls_run *run, const char *data, int64_t l
                              .drop_last = true };
     LS_TRY(ls_parallel_share(&share, &fsdp, ranks));
     LS_TRY(ls_trainer_create(&t, build, &MODEL, .micro_batch = order.micro_batch, .micro_batches = ranks,
-                             .parallel = fsdp, .group = group));
+                             .param = LS_F16, .parallel = fsdp, .group = group));
     LS_TRY(ls_loader_create(&loader, set, &order, .share = share));
     LS_TRY(ls_trainer_init(t, 0));
     const ls_run_contents all = { .trainer = t, .config = CONFIG };
@@ -93,7 +111,7 @@ static ls_status train(ls_group *group, ls_run *run, const char *data, int64_t l
     if (last)
         LS_TRY(ls_run_load(run, last->path, &all));
     const int64_t steps = limit ? limit : ls_order_steps(&order);
-    for (int64_t epoch = last ? last->epoch + 1 : 0; epoch < EPOCHS; epoch++) {
+    for (int64_t epoch = last ? last->epoch + 1 : 0; epoch < epochs; epoch++) {
         double loss = 0, right;
         LS_TRY(ls_loader_seek(loader, epoch, 0));
         for (int64_t k = 0; k < steps; k++) {
@@ -122,14 +140,19 @@ int main(int argc, char **argv)
     ls_group *group = NULL;
     ls_run *run = NULL;
     if (argc < 4) {
-        fprintf(stderr, "usage: vit_fsdp DATASET STORAGE NAME [STEPS-PER-EPOCH]   (fashion-mnist, shapes)\n");
+        fprintf(stderr, "usage: vit_fsdp DATASET STORAGE NAME [EPOCHS [STEPS-PER-EPOCH]]   (fashion-mnist, "
+                        "shapes)\n");
         return 2;
     }
     ls_status s = ls_group_from_environment(&group);
     if (s == LS_OK)
         s = ls_run_open(&run, argv[2], argv[3], group, .config = CONFIG);
-    if (s == LS_OK)
-        s = ls_run_finish(&run, train(group, run, argv[1], argc > 4 ? atoll(argv[4]) : 0), NULL);
+    if (s == LS_OK) {
+        s = train(group, run, argv[1], argc > 4 ? atoll(argv[4]) : EPOCHS, argc > 5 ? atoll(argv[5]) : 0);
+        if (s == LS_OK)
+            s = export_model(group, run, argv[2], argv[3]);
+        s = ls_run_finish(&run, s, NULL);
+    }
     if (s != LS_OK)
         fprintf(stderr, "%s\n", ls_error_message());
     ls_group_destroy(&group);

@@ -1,23 +1,37 @@
 #!/bin/sh
 # deps.sh [build|test] - installs the Debian packages of packages.txt that are missing: as root, or through sudo; otherwise says what to install.
 # build: only those that building the command and downloading data need.
-# test: all of them but services, which Debian would start. Where they cannot be installed, it fails only if one is missing that
+# test: all of them but services, which Debian would start, and the cross compiler. Where they cannot be installed, it fails only if one is missing that
 # the suite cannot be built without; tests that need one of the others are skipped. On another system than Debian, CMake finds out what is missing.
+# packages.txt has the names of Debian 12; other_names has those of Ubuntu 24.04 that differ.
 set -eu
 cd "$(dirname "$0")/.."
 
 # a section of packages.txt is a comment, names, and an empty line
 section() { sed -n "/^# $1/,/^\$/p" packages.txt | sed 's/#.*//'; }
-all=$(sed 's/#.*//' packages.txt | xargs)
+other_names() { # Ubuntu has Chromium as a snap only, and PMIx under another name
+    if is_system ubuntu; then sed 's/ chromium / /; s/libpmix2/libpmix2t64/'; else cat; fi
+}
+is_system() { [ "$(sed -n 's/^ID=//p' "$release" 2> /dev/null)" = "$1" ]; }
+release=${LOCKSTEP_OS_RELEASE:-/etc/os-release}
+all=$(sed 's/#.*//' packages.txt | xargs | other_names)
 case ${1-} in
-    build) needed=$({ section 'to build$'; section 'to download'; } | xargs) others= ;;
-    test) needed=$({ section 'to build$'; section 'to test: the unit tests$'; } | xargs) others=$(sed '/^# services/,/^$/d; s/#.*//' packages.txt | xargs) ;;
+    build) needed=$({ section 'to build$'; section 'to download'; } | xargs | other_names) others= ;;
+    test) needed=$({ section 'to build$'; section 'to test: the unit tests$'; } | xargs | other_names) others=$(sed '/^# services/,/^$/d; /^# to cross-build/,/^$/d; s/#.*//' packages.txt | xargs | other_names) ;;
     *) needed=$all others= ;;
 esac
 if ! command -v dpkg-query > /dev/null; then
     [ "${1-}" != test ] || exit 0
-    echo "lockstep: this is not a Debian system; install what matches these packages, then build with make:" >&2
-    echo "${needed:-$all}" >&2
+    echo "lockstep: this is not a Debian system. Install these packages, then build with make, which names optional parts that are missing:" >&2
+    if command -v dnf > /dev/null; then
+        echo "    dnf install gcc make cmake ninja-build pkgconf-pkg-config zlib-devel libpng-devel jansson-devel libyaml-devel xxhash-devel pcre2-devel \
+        utf8proc-devel libcmocka-devel libcurl-devel hwloc-devel libjpeg-turbo-devel hdf5-devel gcc-gfortran openmpi-devel mpich-devel" >&2
+    elif command -v pacman > /dev/null; then
+        echo "    pacman -S --needed base-devel cmake ninja zlib libpng jansson libyaml xxhash pcre2 libutf8proc cmocka curl hwloc libjpeg-turbo hdf5 \
+        gcc-fortran openmpi" >&2
+    else
+        echo "    what matches these packages of Debian: ${needed:-$all}" >&2
+    fi
     exit 1
 fi
 missing() { # PACKAGE...: those that are not installed

@@ -10,7 +10,7 @@ recipe_words() {
     case $1 in
     vit) words="vit-fashion-mnist" ;;
     resnet) words="resnet18-mnist" ;;
-    qwen) words="qwen2.5-wikitext model.layers=4 model.hidden_size=128 model.heads=4 model.kv_heads=2 model.mlp_size=512 optimizer.lr=1e-3
+    qwen) words="qwen2.5-wikitext model.init=random model.layers=4 model.hidden_size=128 model.heads=4 model.kv_heads=2 model.mlp_size=512 optimizer.lr=1e-3
         data.seq_length=256 data.train_text=$2/wikitext-2/valid.txt data.eval_text=$2/wikitext-2/valid.txt data.tokenizer=$2/tokenizers/qwen2.5/tokenizer.json" ;;
     t5) words="t5-summarise data.train_text=$2/scitldr-a/dev.jsonl data.eval_text=$2/scitldr-a/dev.jsonl data.tokenizer=$2/tokenizers/t5-base/tokenizer.json
         data.train_samples=200 data.eval_samples=20" ;;

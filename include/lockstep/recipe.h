@@ -248,9 +248,9 @@ typedef struct ls_recipe {
         ls_scaler scaler;
     } precision;
     struct {
-        int64_t every_epochs;
-        bool ema;            /* of the averaged weights */
-        const char *metrics; /* f1, auc, perplexity, separated by spaces; "" none */
+        int64_t every_epochs, every_steps; /* every_steps 0: only at ends of epochs */
+        bool ema;                          /* of the averaged weights */
+        const char *metrics;               /* f1, auc, perplexity, separated by spaces; "" none */
         struct {
             int64_t tokens, beams, no_repeat, samples; /* tokens 0: nothing is generated; samples 0: all */
             double length_penalty;
@@ -258,7 +258,8 @@ typedef struct ls_recipe {
     } eval;
     struct {
         int64_t every_epochs, every_steps, keep, keep_best;
-        const char *export_to; /* below the run's folder; "": nowhere */
+        const char *export_to;   /* below the run's folder; "": nowhere */
+        const char *export_best; /* the same, with {date}, {epoch}, {step}, {value}, at each improvement */
         struct {
             const char *metric;
             ls_metric_mode mode;

@@ -30,6 +30,14 @@ int ls_cpu_set_count(const ls_cpu_set *s)
     return n;
 }
 
+void ls_cpu_set_keep(ls_cpu_set *s, int n)
+{
+    const int word = 8 * (int)sizeof s->bits[0];
+    for (int i = 0; i < LS_MAX_CPUS; i++)
+        if (s->bits[i / word] >> (i % word) & 1 && --n < 0)
+            s->bits[i / word] &= ~(1ul << (i % word));
+}
+
 bool ls_cpu_set_meet(const ls_cpu_set *a, const ls_cpu_set *b)
 {
     for (size_t i = 0; i < sizeof a->bits / sizeof a->bits[0]; i++)

@@ -14,6 +14,7 @@ bool ls_cpu_set_read(ls_cpu_set *out); /* the calling thread's set; false: the s
 /* binds the calling thread, and the threads that it starts later */
 bool ls_cpu_set_apply(const ls_cpu_set *s);
 int ls_cpu_set_count(const ls_cpu_set *s);
+void ls_cpu_set_keep(ls_cpu_set *s, int n); /* the first n, at most */
 /* Its cores: hardware threads of one core count once. `sys` as below; 0: no memory. */
 int ls_cpu_set_cores(const ls_cpu_set *s, const char *sys);
 bool ls_cpu_set_meet(const ls_cpu_set *a, const ls_cpu_set *b); /* they have a hardware thread in common */

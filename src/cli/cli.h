@@ -91,6 +91,7 @@ void ls_lost_pages_take(bool json, bool bars, void (*record)(const char *why));
 
 /* verb_*.c */
 ls_status ls_verb_train(const ls_args *a, const ls_ui *ui);
+ls_status ls_verb_sweep(const ls_args *a, const ls_ui *ui);
 ls_status ls_verb_launch(const ls_args *a, const ls_ui *ui);
 ls_status ls_verb_eval(const ls_args *a, const ls_ui *ui);
 ls_status ls_verb_predict(const ls_args *a, const ls_ui *ui);

@@ -92,7 +92,8 @@ static const struct {
     { "vit-fashion-mnist", { "train.global_batch=64" } },
     { "resnet18-mnist", { "train.global_batch=64" } },
     { "qwen2.5-wikitext",
-      { "parallel.mesh={dp: auto}", "model.layers=2", "model.vocab_size=8192", "train.global_batch=1" } },
+      { "model.init=random", "parallel.mesh={dp: auto}", "model.layers=2", "model.vocab_size=8192",
+        "train.global_batch=1" } },
     { "t5-summarise",
       { "model.layers=2", "model.hidden_size=768", "model.heads=12", "model.mlp_size=3072",
         "train.global_batch=1" } },
@@ -113,7 +114,8 @@ static ls_status kernels(ls_doctor *d, int threads, int *known)
         for (int k = 0; k < SETS && STEPS[i / 2].sets[k]; k++)
             sets[n++] = STEPS[i / 2].sets[k];
         ls_compiled_recipe c;
-        LS_TRY(ls_compiled_recipe_make(&c, &(ls_recipe_arg){ STEPS[i / 2].recipe, n, sets }, 0, NULL));
+        LS_TRY(ls_compiled_recipe_make(
+            &c, &(ls_recipe_arg){ .name = STEPS[i / 2].recipe, .n_sets = n, .sets = sets }, 0, NULL));
         ls_status s = ls_compiled_recipe_time(&c);
         if (s == LS_OK && quiet(d))
             s = ls_calibration_save(&c.store);

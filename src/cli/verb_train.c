@@ -1,4 +1,4 @@
-/* verb_train.c - options of `train`. */
+/* verb_train.c - options of `train` and `sweep`. */
 #include <stdlib.h>
 #include <string.h>
 #include "cli.h"
@@ -86,13 +86,36 @@ static ls_status parse_place(const char *text, ls_resume_ask *ask)
                          text);
 }
 
+/* It begins with the recipe's weights, and writes as little as a dry run does. */
+static ls_status parse_find_lr(const ls_args *a, ls_train_opts *o)
+{
+    const char *text = ls_args_value(a, "--find-lr");
+    char *end = "";
+    if (!ls_args_has(a, "--find-lr"))
+        return LS_OK;
+    o->find_lr.steps = text ? strtoll(text, &end, 10) : 100;
+    o->dry_run = true;
+    o->resume.from = "never";
+    return !*end && o->find_lr.steps >= 20 && o->find_lr.steps <= 100000
+               ? LS_OK
+               : ls_fail(LS_E_USAGE, "--find-lr=%s: a number of steps from 20 to 100000 is needed", text);
+}
+
 ls_status ls_verb_train(const ls_args *a, const ls_ui *ui)
 {
     ls_train_opts o = { .recipe = ls_args_recipe(a),
                         .profile = ls_args_has(a, "--profile"),
                         .argv = a->argv };
     LS_TRY(ls_args_take(a, a->verb->options, &o));
+    LS_TRY(parse_find_lr(a, &o));
     LS_TRY(parse_profile(ls_args_value(a, "--profile"), &o));
     LS_TRY(parse_place(ls_args_value(a, "--resume-at"), &o.resume));
     return ls_train_command(&o, ui);
+}
+
+ls_status ls_verb_sweep(const ls_args *a, const ls_ui *ui)
+{
+    ls_sweep_opts o = { .recipe = ls_args_recipe(a), .task = -1, .argv = a->argv };
+    LS_TRY(ls_args_take(a, a->verb->options, &o));
+    return ls_sweep_command(&o, ui);
 }

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/file.h"
+#include "base/str.h"
 #include "cli.h"
 #include "record/rundir.h"
 #include "pages/runs_page.h"
@@ -62,17 +63,23 @@ ls_status ls_verb_predict(const ls_args *a, const ls_ui *ui)
     ls_predict_opts o = { .model = ls_args_recipe(a),
                           .n_inputs = a->n_words - 1,
                           .inputs = a->words + 1,
-                          .count = rows ? INT64_MAX : 10,
+                          .count = rows                        ? INT64_MAX
+                                   : ls_args_has(a, "--wrong") ? 60
+                                                               : 10,
                           .how = ls_generate_opts_default(),
                           .argv = a->argv };
     LS_TRY(ls_args_take(a, a->verb->options, &o));
     if (o.prompt && o.n_inputs)
-        return ls_fail(LS_E_USAGE, "%s: an image, and --prompt is for models that generate text",
-                       o.inputs[0]);
+        return ls_fail(LS_E_USAGE, "%s: a file, and --prompt is for models that generate text", o.inputs[0]);
     if (o.n_inputs && (ls_args_has(a, "--split") || ls_args_has(a, "--first") || ls_args_has(a, "--count")))
         return ls_fail(
             LS_E_USAGE,
-            "--split, --first and --count choose samples of the data set; with image files leave them out");
+            "--split, --first and --count choose samples of the data set; with files leave them out");
+    if (o.wrong && (o.n_inputs || o.count > 100000))
+        return ls_fail(LS_E_USAGE, "--wrong compares with the classes of the data set: leave out files%s",
+                       o.n_inputs ? "" : ", and write at most 100000 samples");
+    if (o.wrong && !ls_ends_with(o.wrong, ".html"))
+        return ls_fail(LS_E_USAGE, "--wrong %s: the name of a page ends in .html", o.wrong);
     if (o.out && !rows && !ends_in(o.out, PICTURES))
         return ls_fail(
             LS_E_USAGE,

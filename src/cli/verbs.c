@@ -14,6 +14,8 @@
 #define END { 0 }
 /* Options that several verbs have; `T` is the struct of the verb's options. */
 #define FLAG(name, T, member) name, LS_OPTION_FLAG, NULL, AT(T, member)
+#define BEST_HELP \
+    .help = "of a run the best checkpoint; default: the latest one, after early stopping the best"
 #define PAGE(T) "--html", LS_OPTION_FILE, "FILE", AT(T, html)
 #define JSON(T) { FLAG("--json", T, json), .help = "the result as JSON" }
 #define HOSTS(T, member) \
@@ -84,6 +86,7 @@ const ls_verb LS_VERBS[] = {
       "lockstep train my.yaml --resume dcp/ --resume-at 3:120 # continue a run of PyTorch\n"
       "lockstep train vit-fashion-mnist --hosts a:4,b:4       # on two hosts, by mpirun or srun\n"
       "lockstep train vit-fashion-mnist --dry-run             # everything up to the first step\n"
+      "lockstep train mlp-mnist --find-lr --html lr.html      # which learning rate to begin with\n"
       "lockstep train mlp-mnist --profile 11:20               # a Chrome trace of steps 11 to 20",
       (const ls_option_row[]){
           { "--resume", LS_OPTION_FOLDER, "CHECKPOINT", AT(ls_train_opts, resume.from), "auto",
@@ -99,12 +102,49 @@ const ls_verb LS_VERBS[] = {
             .help = "continue although the recipe or the data have changed" },
           { FLAG("--dry-run", ls_train_opts, dry_run),
             .help = "do everything up to the first step, write nothing" },
+          { "--find-lr", LS_OPTION_TEXT, "[STEPS]", EXCLUDES("--dry-run", "--profile", "--resume"),
+            .why = "it begins with the recipe's weights, tries rising learning rates, and writes no run",
+            .help = "train STEPS steps (default 100) with learning rates from 1e-7 to 10, print the losses "
+                    "and suggest a rate; no run is written" },
+          { "--json", LS_OPTION_FLAG, NULL, AT(ls_train_opts, find_lr.json), NEEDS("--find-lr"),
+            .help = "the rates and losses as JSON" },
+          { "--html", LS_OPTION_FILE, "FILE", AT(ls_train_opts, find_lr.html), NEEDS("--find-lr"),
+            .why = "a training writes report.html", .help = "write a page with the losses over the rates" },
           { "--profile", LS_OPTION_TEXT, "[FIRST:LAST|wait=W,warmup=U,active=A,repeat=R]",
             .help = "measure these steps (default 11:20, or a torch.profiler.schedule): write a trace, a "
                     "page of memory and a page of the step to RUN/log, and print the costliest ops" },
           RECIPE_PLACES(ls_train_opts),
           END },
       ls_verb_train },
+    { "sweep", "RECIPE", 1, 1, true, "train a model under several settings, and compare them",
+      "Trains RECIPE once for each combination of the values that --set lists, or for --random N draws.\n"
+      "A value with commas stands in brackets or quotes. LOW..HIGH is a range for --random, logarithmic\n"
+      "unless :linear follows. Every run is a run directory in STORAGE/NAME-sweep, with the results that\n"
+      "`lockstep train` has with these settings. sweep.html there shows the runs, the best first, and their\n"
+      "values as parallel coordinates. The same command continues a sweep: finished runs are not trained\n"
+      "again, others continue from their newest checkpoint. A run that fails does not stop the others.\n"
+      "The runs are compared by checkpoint.best.metric.",
+      "lockstep sweep my.yaml --set optimizer.lr=1e-3,3e-4,1e-4 --parallel 2\n"
+      "lockstep sweep my.yaml --set 'optimizer.betas=[0.9,0.95],[0.9,0.999]' --set run.seed=0,1,2\n"
+      "lockstep sweep my.yaml --random 20 --set optimizer.lr=1e-5..1e-2 --set model.dropout=0..0.5:linear\n"
+      "lockstep sweep my.yaml --set optimizer.lr=1e-3,3e-4 --slurm > job.sh && sbatch --time=1:00:00 job.sh",
+      (const ls_option_row[]){
+          { "--random", LS_OPTION_INT, "N", AT(ls_sweep_opts, random), NULL, 1, 10000,
+            .otherwise = "every combination", .help = "draw N combinations" },
+          { "--seed", LS_OPTION_INT, "N", AT(ls_sweep_opts, seed), "0", 0, INFINITY, NEEDS("--random"),
+            .why = "a grid draws nothing; run.seed is the seed of a run", .help = "seed of the draws" },
+          { "--parallel", LS_OPTION_INT, "N", AT(ls_sweep_opts, parallel), "1", 1, 1024,
+            .help = "train N runs beside each other, as far as cores and planned memory allow" },
+          { "--metric", LS_OPTION_TEXT, "NAME", .key = "checkpoint.best.metric",
+            .help = "compare the runs by this metric, as eval_accuracy" },
+          { "--slurm", LS_OPTION_FLAG, NULL, AT(ls_sweep_opts, slurm), EXCLUDES("--json", "--task"),
+            .why = "it prints the script of a job, in which each task trains one run",
+            .help = "train nothing, print the script of an array job" },
+          { "--task", LS_OPTION_INT, "N", AT(ls_sweep_opts, task), NULL, 0, 9999, .otherwise = "all runs",
+            .help = "train only run N, counted from 0, as a task of an array job" },
+          JSON(ls_sweep_opts),
+          END },
+      ls_verb_sweep },
     { "launch", "[--] PROGRAM [WORD...]", 1, 1, false,
       "start your own program on several ranks, watch and restart it",
       "Starts PROGRAM once for each rank and gives each rank its share of the cores, as torchrun does. The\n"
@@ -140,20 +180,23 @@ const ls_verb LS_VERBS[] = {
       "lockstep eval runs/vit-fashion-mnist/checkpoints/best  # this checkpoint\n"
       "lockstep eval runs/vit-fashion-mnist --hosts a:4,b:4   # sharded over two hosts\n"
       "lockstep eval runs/t5-summarise --generate --beams 4 --length-penalty 2",
-      (const ls_option_row[]){ { FLAG("--generate", ls_eval_opts, generate),
+      (const ls_option_row[]){ { FLAG("--best", ls_eval_opts, model.best), BEST_HELP },
+                               { FLAG("--generate", ls_eval_opts, generate),
                                  .help = "generate texts and compare them with the targets (ROUGE)" },
                                TEXTS(ls_eval_opts, NEEDS("--generate")),
                                RECIPE_PLACES(ls_eval_opts),
                                JSON(ls_eval_opts),
                                END },
       ls_verb_eval },
-    { "predict", "RUN|CHECKPOINT [IMAGE...]", 1, LS_MAX_ARGS, true,
-      "predict samples or images, generate text",
-      "Prints a table of predictions, for IMAGE files (JPEG, PNG, PGM, PPM) or for samples of the\n"
-      "evaluation split. --out FILE.svg or FILE.png draws the images with their predictions, --show\n"
-      "prints them on the terminal. --out FILE.npy, FILE.csv or FILE.jsonl writes the outputs of the\n"
-      "model for every sample of the split, in order, or of a recipe with data.type images for the\n"
-      "IMAGE files; a T5 model writes its texts to FILE.jsonl.\n"
+    { "predict", "RUN|CHECKPOINT [FILE...]", 1, LS_MAX_ARGS, true,
+      "predict samples, images or rows of a table, generate text",
+      "Prints a table of predictions, for images (JPEG, PNG, PGM, PPM) or for samples of the evaluation\n"
+      "split. --out FILE.svg or FILE.png draws the images with their predictions, --show prints them on\n"
+      "the terminal. --out FILE.npy, FILE.csv or FILE.jsonl writes the outputs of the model for every\n"
+      "sample of the split, in order, or of a recipe with data.type images for the images; a T5 model\n"
+      "writes its texts to FILE.jsonl. Of a recipe with data.type arrays, FILE has new rows: it needs the\n"
+      "columns that the model reads, not the targets. FIELD=FILE names the file of one field. A folder\n"
+      "stands for the images in it.\n"
       "With --prompt, a language model continues the text, and a T5 model generates the target of the\n"
       "text. Decoding is greedy by default; --beams searches, --temperature samples, reproducibly for a\n"
       "given --seed. The first argument may then also be a Hugging Face folder of a llama, qwen2 or t5\n"
@@ -161,25 +204,31 @@ const ls_verb LS_VERBS[] = {
       "lockstep predict runs/vit-fashion-mnist --count 24 --out predictions.svg\n"
       "lockstep predict runs/vit-fashion-mnist shoe.png --resize\n"
       "lockstep predict runs/vit-fashion-mnist --out logits.npy --output logits\n"
+      "lockstep predict runs/rooms new.csv --out predictions.csv\n"
+      "lockstep predict runs/vit-fashion-mnist --wrong mistakes.html\n"
       "lockstep predict runs/llama-shakespeare --prompt \"My lord,\" --tokens 200 --temperature 0.8 --top-k "
       "40\n"
       "lockstep predict runs/t5-summarise --prompt \"A long story\" --beams 4\n"
       "lockstep predict Qwen/Qwen2.5-0.5B --prompt \"Once upon a time\" --workers 2\n"
       "lockstep predict runs/t5-summarise --out summaries.jsonl",
       (const ls_option_row[]){
+          { FLAG("--best", ls_predict_opts, model.best), BEST_HELP },
           { "--split", LS_OPTION_CHOICE, NULL, AT(ls_predict_opts, train_split), "eval",
             WORDS("eval", "train"), EXCLUDES("--prompt"), .help = "which samples" },
           { "--first", LS_OPTION_INT, "N", AT(ls_predict_opts, first), "0", 0, INFINITY, EXCLUDES("--prompt"),
             .help = "first sample" },
           { "--count", LS_OPTION_INT, "N", AT(ls_predict_opts, count), NULL, 1, INFINITY,
-            EXCLUDES("--prompt"), .otherwise = "10; with --out FILE.npy, .csv, .jsonl all",
+            EXCLUDES("--prompt"), .otherwise = "10; with --out FILE.npy, .csv, .jsonl all; with --wrong 60",
             .help = "number of samples" },
           { FLAG("--resize", ls_predict_opts, resize), EXCLUDES("--prompt", WHOLE_SPLIT),
             .help = "scale image files to the model's size" },
           { "--out", LS_OPTION_FILE, "FILE", AT(ls_predict_opts, out), EXCLUDES("--prompt"),
             .help = "draw the images: .svg, .png; write all predictions: .npy, .csv, .jsonl; texts: .jsonl" },
+          { "--wrong", LS_OPTION_FILE, "FILE", AT(ls_predict_opts, wrong),
+            EXCLUDES("--prompt", "--out", "--show", "--json", "--first"),
+            .help = "write a page, .html, of the worst mistakes of an image classifier on the split" },
           { "--output", LS_OPTION_TEXT, "NAME,..", AT(ls_predict_opts, output), NEEDS(WHOLE_SPLIT),
-            .otherwise = "all; of a classifier its probability", .help = "outputs to write" },
+            .otherwise = "all; of classifiers probabilities", .help = "outputs to write" },
           { FLAG("--show", ls_predict_opts, show), EXCLUDES("--json", "--prompt", WHOLE_SPLIT),
             .help = "print the images on the terminal, each with its label and prediction" },
           { "--prompt", LS_OPTION_TEXT, "TEXT", AT(ls_predict_opts, prompt),
@@ -268,8 +317,9 @@ const ls_verb LS_VERBS[] = {
     { "export", "RUN|CHECKPOINT", 1, 1, false, "write the weights as .safetensors, .pt or a DCP directory",
       "Writes all weights, with PyTorch's names, to one file: FILE.safetensors, or a state dict FILE.pt\n"
       "for torch.load(FILE, weights_only=True). If the name ends in /, it writes a directory for\n"
-      "torch.distributed.checkpoint.load. Of a run it takes the latest checkpoint, whose checksums it\n"
-      "verifies first. It also converts a weight file. It replaces an existing file or directory only\n"
+      "torch.distributed.checkpoint.load. Of a run it takes the latest checkpoint (--best: the best), whose\n"
+      "checksums it verifies first. It also converts a weight file. It replaces an existing file or "
+      "directory only\n"
       "with --force.",
       "lockstep export runs/vit-fashion-mnist --to vit.pt\n"
       "lockstep export runs/vit-fashion-mnist/checkpoints/best --to vit.safetensors --dtype bf16\n"
@@ -279,6 +329,7 @@ const ls_verb LS_VERBS[] = {
       (const ls_option_row[]){
           { "--to", LS_OPTION_FILE, "FILE", AT(ls_export_opts, to),
             .help = "file to write, .safetensors or .pt; a directory if the name ends in /" },
+          { FLAG("--best", ls_export_opts, best), BEST_HELP },
           { "--dtype", LS_OPTION_DTYPE, "TYPE", AT(ls_export_opts, dtype), WORDS("f32", "bf16", "f16"),
             .otherwise = "unchanged", .help = "convert float weights to this type" },
           { FLAG("--optimizer", ls_export_opts, optimizer), NEEDS("--to */"),

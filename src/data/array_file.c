@@ -208,6 +208,13 @@ static int kind_of(const char *file, size_t *length)
     return -1;
 }
 
+const char *ls_array_file_part(const char *file)
+{
+    size_t length = strlen(file);
+    (void)kind_of(file, &length);
+    return file + length;
+}
+
 static ls_status open_kind(ls_array_file *f, int kind, const char *name, const char *what)
 {
     char *path = NULL;

@@ -22,5 +22,8 @@ typedef struct ls_array_file {
 /* Finds and opens `file` for a field of that name. LS_E_USAGE: no such file, or a kind of file that is not
  * known. Others as the files of each kind are read. */
 ls_status ls_array_file_open(ls_array_file *out, const char *file, const char *field);
+/* What the name of a file of arrays has after its end: ":COLUMN,COLUMN"; "" if nothing, or if its kind is not
+ * known. */
+const char *ls_array_file_part(const char *file);
 extern size_t ls_array_file_whole;          /* bytes of an HDF5 array that is read at once; tests set it */
 void ls_array_file_close(ls_array_file *f); /* may be called twice */

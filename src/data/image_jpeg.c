@@ -236,11 +236,10 @@ int64_t ls_jpeg_work = 0;
 
 static ls_status no_jpeg(const char *what)
 {
-    return ls_fail(
-        LS_E_UNSUPPORTED,
-        "%s: this build cannot read JPEG: install the package libjpeg62-turbo-dev and build again, or "
-        "convert the pictures to PNG",
-        what);
+    return ls_fail(LS_E_UNSUPPORTED,
+                   "%s: this build cannot read JPEG: install the package libjpeg-dev and build again, or "
+                   "convert the pictures to PNG",
+                   what);
 }
 
 ls_status ls_jpeg_pixels(ls_pixels *out, ls_resampler *plan, const ls_view *v, const void *bytes, size_t n,

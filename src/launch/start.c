@@ -147,15 +147,6 @@ ls_status ls_launch_start(launch *l, int r)
     return LS_OK;
 }
 
-/* Keeps the first n CPUs of a set. */
-static void keep_first_cpus(ls_cpu_set *s, int n)
-{
-    const int word = 8 * (int)sizeof s->bits[0];
-    for (int i = 0; i < LS_MAX_CPUS; i++)
-        if (s->bits[i / word] >> (i % word) & 1 && --n < 0)
-            s->bits[i / word] &= ~(1ul << (i % word));
-}
-
 /* Binds each rank to exactly o->cores cores. The cores are divided into as many parts of this size as there
  * are, and the ranks take the first ones. */
 static ls_status divide_exactly(launch *l, const ls_cpu_set *mine, int ranks)
@@ -171,7 +162,7 @@ static ls_status divide_exactly(launch *l, const ls_cpu_set *mine, int ranks)
     if (!ls_cpu_set_divide(l->cpus, mine, parts, cores, LS_SYS))
         return ls_fail(LS_E_UNSUPPORTED, "this host does not say how its cores can be divided");
     for (int r = 0; r < ranks; r++)
-        keep_first_cpus(&l->cpus[r], cores);
+        ls_cpu_set_keep(&l->cpus[r], cores);
     return LS_OK;
 }
 

@@ -15,10 +15,16 @@
 #include "record/run_confusion.h"
 #include "text/rouge.h"
 
-bool ls_epoch_evaluates(const ls_loop *l, int64_t epoch, bool last)
+bool ls_epoch_is_due(const ls_loop *l, int64_t step)
+{
+    const int64_t every = l->recipe->eval.every_steps;
+    return l->eval && every > 0 && step > 0 && step % every == 0;
+}
+
+bool ls_epoch_evaluates(const ls_loop *l, int64_t epoch, int64_t step, bool last)
 {
     const int64_t every = l->recipe->eval.every_epochs;
-    return l->eval && (last || (every > 0 && (epoch + 1) % every == 0));
+    return l->eval && (last || (every > 0 && (epoch + 1) % every == 0) || ls_epoch_is_due(l, step));
 }
 
 int ls_digits(int64_t n) { return snprintf(NULL, 0, "%lld", (long long)n); }
@@ -151,6 +157,56 @@ static ls_status stop(ls_loop *l, int64_t epoch, const ls_epoch_sum *sum, bool w
     return ls_loop_answer(l, &at, epoch, asked);
 }
 
+static ls_status write_evaluation(ls_loop *l, const ls_eval_result *e, const ls_epoch_row *row,
+                                  double generated)
+{
+    LS_TRY(ls_metrics_eval(l->run, &(ls_eval_row){ .step = l->step,
+                                                   .epoch = row->epoch,
+                                                   .samples = e->samples,
+                                                   .seconds = e->seconds,
+                                                   .eval = row->eval,
+                                                   .texts = row->eval_texts,
+                                                   .generate_seconds = generated }));
+    return l->run->rank ? LS_OK : ls_run_confusion_write(l->run->path, l->step, row->epoch, &e->confusions);
+}
+
+static ls_status within(ls_loop *l, int64_t epoch, ls_epoch_sum *sum, ls_eval_result *e, bool *saved)
+{
+    const ls_recipe *r = l->recipe;
+    ls_epoch_row row = { .epoch = epoch, .step = l->step, .train_loss = NAN };
+    ls_str evaluated = { 0 };
+    double generated = 0;
+    uint32_t asked = 0;
+    const double start = ls_now();
+    const ls_status s = evaluate(l, e, &row, &generated, &asked);
+    sum->start += ls_now() - start; /* the epoch's time is that of its steps */
+    if (asked)
+        return ls_loop_answer(l, sum, epoch, asked);
+    LS_TRY(s);
+    const double value = ls_epoch_row_metric(&row, r->checkpoint.best.metric);
+    const bool best = ls_rundir_is_best(l->run, value, r->checkpoint.best.mode == LS_MODE_MAX, l->step,
+                                        epoch);
+    LS_TRY(write_evaluation(l, e, &row, generated));
+    epoch_end_describe(&evaluated, l, e);
+    ls_log_info("epoch %lld  step %*lld/%lld%s%s", (long long)epoch, ls_digits(l->total_steps),
+                (long long)l->step, (long long)l->total_steps, ls_str_text(&evaluated),
+                best ? "  best so far" : "");
+    ls_str_release(&evaluated);
+    *saved = best && ls_loop_saves(l);
+    if (!*saved)
+        return LS_OK;
+    LS_TRY(ls_loop_save(l, sum, epoch, NULL, true));
+    return ls_loop_export_best(l, epoch, value);
+}
+
+ls_status ls_epoch_within(ls_loop *l, int64_t epoch, ls_epoch_sum *sum, bool *saved)
+{
+    ls_eval_result e = { .samples = 0 };
+    const ls_status s = within(l, epoch, sum, &e, saved);
+    ls_eval_result_release(&e);
+    return s;
+}
+
 static ls_status end_epoch(ls_loop *l, int64_t epoch, const ls_epoch_sum *sum, bool whole, bool last,
                            ls_eval_result *e)
 {
@@ -171,7 +227,7 @@ static ls_status end_epoch(ls_loop *l, int64_t epoch, const ls_epoch_sum *sum, b
                     (long long)row.replaced);
     char duration[32], loss[32];
     ls_str evaluated = { 0 };
-    const bool evaluates = ls_epoch_evaluates(l, epoch, last);
+    const bool evaluates = ls_epoch_evaluates(l, epoch, l->step, last);
     double generated = 0;
     if (evaluates) {
         uint32_t asked = 0;
@@ -185,15 +241,7 @@ static ls_status end_epoch(ls_loop *l, int64_t epoch, const ls_epoch_sum *sum, b
                best = ls_rundir_is_best(l->run, value, r->checkpoint.best.mode == LS_MODE_MAX, l->step,
                                         epoch);
     if (evaluates) {
-        LS_TRY(ls_metrics_eval(l->run, &(ls_eval_row){ .step = l->step,
-                                                       .epoch = epoch,
-                                                       .samples = e->samples,
-                                                       .seconds = e->seconds,
-                                                       .eval = row.eval,
-                                                       .texts = row.eval_texts,
-                                                       .generate_seconds = generated }));
-        if (!l->run->rank)
-            LS_TRY(ls_run_confusion_write(l->run->path, l->step, epoch, &e->confusions));
+        LS_TRY(write_evaluation(l, e, &row, generated));
         epoch_end_describe(&evaluated, l, e);
     }
     ls_log_info("epoch %lld  step %*lld/%lld  train %s%s  %s%s%s", (long long)epoch,
@@ -213,7 +261,9 @@ static ls_status end_epoch(ls_loop *l, int64_t epoch, const ls_epoch_sum *sum, b
                (r->checkpoint.every_epochs > 0 && (epoch + 1) % r->checkpoint.every_epochs == 0);
     if (!due)
         LS_TRY(ls_snapshot_among_best(&l->snapshots, l->run, l->group, r, &row, &due));
-    return due ? ls_loop_save(l, sum, epoch, &row, best) : LS_OK;
+    if (due)
+        LS_TRY(ls_loop_save(l, sum, epoch, &row, best));
+    return best ? ls_loop_export_best(l, epoch, value) : LS_OK;
 }
 
 ls_status ls_epoch_end(ls_loop *l, int64_t epoch, const ls_epoch_sum *sum, bool whole, bool last)

@@ -3,8 +3,13 @@
 #pragma once
 #include "stand.h"
 
-/* Whether the epoch ends with an evaluation. `last`: training ends with it. */
-bool ls_epoch_evaluates(const ls_loop *l, int64_t epoch, bool last);
+/* Whether the epoch ends with an evaluation if it ends after `step`. `last`: training ends with it. */
+bool ls_epoch_evaluates(const ls_loop *l, int64_t epoch, int64_t step, bool last);
+/* Whether an evaluation of eval.every_steps follows this step. */
+bool ls_epoch_is_due(const ls_loop *l, int64_t step);
+/* That evaluation, within an epoch: a row, and a checkpoint if it is the best one so far (*saved).
+ * LS_E_STOPPED after a request in it: then the next attempt begins with it. Collective. */
+ls_status ls_epoch_within(ls_loop *l, int64_t epoch, ls_epoch_sum *sum, bool *saved);
 
 /* Ends an epoch: evaluates if it is due, writes the epoch's row, and saves if it is due. `whole`: all of its
  * steps are done, so it does not go on in a run with more train.steps. LS_E_STOPPED after a request in the

@@ -1,8 +1,11 @@
-/* export.c - checkpoint.export: writes the whole model when a run has finished all its steps. Rank 0 copies
- * it from the last checkpoint, which all ranks wrote, so no rank ever holds the whole model. */
+/* export.c - checkpoint.export and checkpoint.export_best: the whole model when a run has finished all its
+ * steps, and at each improvement. Rank 0 copies it from a checkpoint, which all ranks wrote, so no rank ever
+ * holds the whole model. */
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "base/file.h"
 #include "base/log.h"
@@ -48,22 +51,71 @@ static ls_status make_parent(const char *path)
     return s;
 }
 
-ls_status ls_loop_export(ls_loop *l, bool replace)
+/* Copies the weights of a checkpoint of the run to `name` in its folder. */
+static ls_status export_to(const ls_loop *l, const char *key, const char *checkpoint, const char *name,
+                           bool replace)
 {
-    const char *name = l->recipe->checkpoint.export_to;
     struct stat st;
-    if (!*name || l->run->rank)
-        return LS_OK;
-    char *from = ls_path_join(l->run->path, "checkpoints/latest"), *to = ls_path_join(l->run->path, name);
-    ls_status s = LS_OK;
-    if (replace || stat(to, &st)) {
+    char *from = ls_path_join(l->run->path, checkpoint), *to = ls_path_join(l->run->path, name);
+    ls_status s = ls_sys_have(from);
+    if (s == LS_OK)
+        s = ls_sys_have(to);
+    if (s == LS_OK && (replace || stat(to, &st))) {
         s = make_parent(to);
         s = s == LS_OK ? write_model(from, to, l->recipe->eval.ema) : s;
     }
     free(from);
     free(to);
-    return s == LS_OK           ? s
-           : s == LS_E_STOPPED ? ls_fail(s, "checkpoint.export: %s; start it again to write %s/%s",
-                                         ls_error_message(), l->run->path, name)
-                               : ls_fail_in(s, "checkpoint.export");
+    return s == LS_OK          ? s
+           : s == LS_E_STOPPED ? ls_fail(s, "%s: %s; start it again to write %s/%s", key, ls_error_message(),
+                                         l->run->path, name)
+                               : ls_fail_in(s, key);
+}
+
+ls_status ls_loop_export(ls_loop *l, bool replace)
+{
+    const char *name = l->recipe->checkpoint.export_to;
+    if (!*name || l->run->rank)
+        return LS_OK;
+    return export_to(l, "checkpoint.export", "checkpoints/latest", name, replace);
+}
+
+/* ---- at each improvement */
+
+/* Appends `pattern` with values in place of {date} and so on. Other text in braces stays. */
+static void fill_in(ls_str *out, const char *pattern, const ls_loop *l, int64_t epoch, double value)
+{
+    char date[32];
+    struct tm parts;
+    const time_t now = time(NULL);
+    localtime_r(&now, &parts);
+    strftime(date, sizeof date, "%Y-%m-%d-%H-%M-%S", &parts);
+    while (*pattern) {
+        if (!strncmp(pattern, "{date}", 6))
+            ls_str_add(out, date);
+        else if (!strncmp(pattern, "{epoch}", 7))
+            ls_str_printf(out, "%" PRId64, epoch);
+        else if (!strncmp(pattern, "{step}", 6))
+            ls_str_printf(out, "%" PRId64, l->step);
+        else if (!strncmp(pattern, "{value}", 7))
+            ls_str_printf(out, "%.4f", value);
+        else {
+            ls_str_add_n(out, pattern++, 1);
+            continue;
+        }
+        pattern += strcspn(pattern, "}") + 1;
+    }
+}
+
+ls_status ls_loop_export_best(ls_loop *l, int64_t epoch, double value)
+{
+    ls_str name = { 0 };
+    if (!*l->recipe->checkpoint.export_best || l->run->rank)
+        return LS_OK;
+    fill_in(&name, l->recipe->checkpoint.export_best, l, epoch, value);
+    ls_status s = ls_str_status(&name);
+    if (s == LS_OK)
+        s = export_to(l, "checkpoint.export_best", "checkpoints/best", name.data, true);
+    ls_str_release(&name);
+    return s;
 }

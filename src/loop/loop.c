@@ -31,8 +31,10 @@ static uint32_t take_requests(ls_loop *l, const ls_loader_step *b)
     if (l->snapshots.took > 0)
         ls_requests_saved(&l->requests, l->snapshots.took);
     const bool last = l->step + 3 > l->total_steps;
-    return ls_requests_take(&l->requests, (last || b->step + 3 > l->steps_per_epoch) &&
-                                              ls_epoch_evaluates(l, b->epoch, last));
+    const int64_t every = l->recipe->eval.every_steps;
+    const bool ends = last || b->step + 3 > l->steps_per_epoch,
+               within = l->eval && every > 0 && (l->step + 3) / every > l->step / every;
+    return ls_requests_take(&l->requests, within || (ends && ls_epoch_evaluates(l, b->epoch, l->step, last)));
 }
 
 /* Before the first work of this attempt: a step, or the evaluation that an earlier attempt did not end. */
@@ -153,13 +155,18 @@ static void find_median(ls_loop *l)
 static ls_status after_step(ls_loop *l, int64_t epoch, ls_epoch_sum *sum, bool whole, bool last)
 {
     const int64_t every = l->recipe->checkpoint.every_steps;
+    bool saved = false;
     if (whole || last) {
         if (l->ui && l->ui->progress)
             l->ui->progress(l->ui->context, NULL);
         LS_TRY(ls_epoch_end(l, epoch, sum, whole, last));
         *sum = (ls_epoch_sum){ .start = ls_now() };
+    } else if (ls_epoch_is_due(l, l->step)) {
+        if (l->ui && l->ui->progress)
+            l->ui->progress(l->ui->context, NULL);
+        LS_TRY(ls_epoch_within(l, epoch, sum, &saved));
     }
-    return every > 0 && l->step % every == 0 ? ls_loop_save(l, sum, epoch, NULL, false) : LS_OK;
+    return every > 0 && l->step % every == 0 && !saved ? ls_loop_save(l, sum, epoch, NULL, false) : LS_OK;
 }
 
 /* An earlier attempt was stopped in the evaluation at the end of an epoch: ends that epoch. */
@@ -182,6 +189,13 @@ static ls_status steps(ls_loop *l, ls_loader *loader)
                          .start = start - l->from.sums.seconds };
     if (ls_resume_ending(&l->from, l->total_steps))
         LS_TRY(end_epoch_before(l, &sum));
+    else if (ls_epoch_is_due(l, l->from.step) && l->from.epoch_step > 0 &&
+             l->run->metrics.eval_step != l->from.step) {
+        /* the same of an evaluation of eval.every_steps */
+        bool saved = false;
+        LS_TRY(loop_begin(l));
+        LS_TRY(ls_epoch_within(l, l->from.epoch, &sum, &saved));
+    }
     while (l->step < l->total_steps && !ls_early_stopping_due(&l->run->metrics, l->recipe)) {
         ls_loader_step b;
         bool done, writing;

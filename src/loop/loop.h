@@ -43,6 +43,9 @@ typedef struct ls_loop {
  * tensor by tensor. Call it when all steps are done. `replace`: also if the file exists. Only on rank 0.
  * Local. */
 ls_status ls_loop_export(ls_loop *l, bool replace);
+/* For checkpoint.export_best: of the best checkpoint, which epoch `epoch` has just saved, whose metric is
+ * `value`. Only on rank 0. Local. */
+ls_status ls_loop_export_best(ls_loop *l, int64_t epoch, double value);
 
 /* LS_OK when all steps are done, LS_E_STOPPED after a stop request (everything is saved), else the error. */
 ls_status ls_loop_run(ls_loop *l);

@@ -152,6 +152,42 @@ static ls_status dim_of(int *dim, const ls_graph *g, const ls_node *param, bool 
     return LS_OK;
 }
 
+static bool inside(const char *path, const char *module)
+{
+    const size_t n = strlen(module);
+    return n && !strncmp(path, module, n) && (path[n] == '.' || !path[n]);
+}
+
+static ls_status refuse_heads(const ls_graph *g, const char *path, const ls_shard_axis *axis)
+{
+    for (int i = 0; i < g->n_nodes; i++) {
+        const ls_node *n = g->nodes[i];
+        if (n->op != &ls_op_attention || !inside(path, n->scope->path))
+            continue;
+        for (int k = 0; k < 2; k++) {
+            const int64_t head = ((const ls_attention_attrs *)n->attrs)->head_dim,
+                          heads = ls_type_of(g, n->in[k])->dims[2] / head;
+            if (heads % axis->ranks)
+                return ls_fail_field(
+                    LS_E_USAGE, "mesh", "%s has %lld %sheads, which the %d ranks of axis %s do not divide",
+                    n->scope->path, (long long)heads, k ? "key/value " : "", axis->ranks, axis->name);
+        }
+    }
+    return LS_OK;
+}
+
+/* Before sizes of other layers are refused. */
+static ls_status check_heads(const ls_graph *g, const char *words, const ls_shard_axis *axis)
+{
+    for (int i = 0; i < g->n_nodes; i++) {
+        const ls_source_attrs *a = g->nodes[i]->attrs;
+        const char *w = g->nodes[i]->op == &ls_op_param ? word_of(words, a->name) : NULL;
+        if (w && *w == 'c' && !if_divided(w))
+            LS_TRY(refuse_heads(g, a->name, axis));
+    }
+    return LS_OK;
+}
+
 static ls_status not_divided(const ls_node *n, int dim, int64_t parts, const ls_shard_axis *axis)
 {
     const ls_source_attrs *a = n->attrs;
@@ -186,6 +222,7 @@ ls_status ls_seeds(ls_seed *out, const ls_graph *g, const ls_parallel *p, const 
         LS_TRY(check_words(g, words));
     if (axis->ranks == 1)
         return LS_OK;
+    LS_TRY(check_heads(g, words, axis));
     for (int i = 0; i < g->n_nodes; i++) {
         if (g->nodes[i]->op == &ls_op_state || g->nodes[i]->op == &ls_op_input)
             LS_TRY(seed_source(out, g->nodes[i], words, axis));

@@ -1,10 +1,14 @@
 /* data_row.c - the table of data sets. */
 #include "data_row.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/check.h"
+#include "base/str.h"
+#include "base/sys.h"
+#include "data/array_file.h"
 #include "data/image_mask.h"
 #include "data/image_set.h"
 #include "recipe_setting.h"
@@ -295,28 +299,95 @@ static ls_status check_arrays(const ls_recipe *r)
     return LS_OK;
 }
 
+static ls_array_field array_of(const ls_recipe *r, const char *field, const char *file)
+{
+    const field_use use = use_of(r, field);
+    return (ls_array_field){ .field = field,
+                             .file = file,
+                             .as = use.type,
+                             .below = use.below,
+                             .ignorable = use.ignorable,
+                             .range = use.range,
+                             .missing = use.missing };
+}
+
 static ls_status open_arrays(ls_dataset **out, const ls_recipe *r, ls_split split, const ls_data_opening *o)
 {
     const char *key = split == LS_SPLIT_TRAIN ? "data.train" : "data.eval";
     const ls_file_list *files = split == LS_SPLIT_TRAIN ? &r->data.train : &r->data.eval;
     ls_array_field arrays[LS_RECIPE_LIST];
     (void)o;
-    for (int i = 0; i < files->n; i++) {
-        const field_use use = use_of(r, files->at[i].field);
-        arrays[i] = (ls_array_field){ .field = files->at[i].field,
-                                      .file = files->at[i].file,
-                                      .as = use.type,
-                                      .below = use.below,
-                                      .ignorable = use.ignorable,
-                                      .range = use.range,
-                                      .missing = use.missing };
-    }
+    for (int i = 0; i < files->n; i++)
+        arrays[i] = array_of(r, files->at[i].field, files->at[i].file);
     if (!files->n)
         return ls_fail(LS_E_USAGE, "%s: it is empty", ls_recipe_where(r, key));
     const ls_status s = ls_arrays_open(out, split, files->n, arrays);
     return s == LS_E_USAGE || s == LS_E_SHAPE || s == LS_E_UNSUPPORTED
                ? ls_fail_in(LS_E_USAGE, "%s", ls_recipe_where(r, key))
                : s;
+}
+
+/* The file of a field in the recipe; NULL: it has none. */
+static const char *file_of(const ls_recipe *r, const char *field)
+{
+    const ls_file_list *lists[] = { &r->data.eval, &r->data.train };
+    for (int k = 0; k < 2; k++)
+        for (int i = 0; i < lists[k]->n; i++)
+            if (!strcmp(lists[k]->at[i].field, field))
+                return lists[k]->at[i].file;
+    return NULL;
+}
+
+/* "FIELD=FILE" of this field, else the word for all fields; NULL: neither is there. */
+static const char *word_of(const char *field, int n_fields, const char *const *fields, int n,
+                           const char *const *words)
+{
+    const char *all = NULL;
+    for (int i = 0; i < n; i++) {
+        bool named = false;
+        for (int k = 0; k < n_fields && !named; k++) {
+            const size_t length = strlen(fields[k]);
+            named = !strncmp(words[i], fields[k], length) && words[i][length] == '=';
+            if (named && !strcmp(fields[k], field))
+                return words[i] + length + 1;
+        }
+        all = named ? all : words[i];
+    }
+    return all;
+}
+
+/* The file of a field as ls_arrays_open takes it: what the user gives, with the columns of the recipe. */
+static ls_status name_rows(char **out, const ls_recipe *r, const char *field, const char *word)
+{
+    const char *file = file_of(r, field);
+    *out = NULL;
+    if (!word)
+        return ls_fail(LS_E_USAGE, "field \"%s\" has no file: give one file for all fields, or %s=FILE",
+                       field, field);
+    *out = ls_sys_text("%s%s", word, *ls_array_file_part(word) || !file ? "" : ls_array_file_part(file));
+    return ls_sys_have(*out);
+}
+
+ls_status ls_recipe_rows(ls_dataset **out, const ls_recipe *r, int n_fields, const char *const *fields,
+                         int n_words, const char *const *words)
+{
+    ls_array_field arrays[LS_RECIPE_LIST];
+    char *names[LS_RECIPE_LIST] = { NULL };
+    ls_status s = LS_OK;
+    int whole = 0;
+    for (int i = 0; i < n_words; i++)
+        whole += !strchr(words[i], '=');
+    if (whole > 1)
+        return ls_fail(LS_E_USAGE, "%d files for all fields: give one, or FIELD=FILE for each field", whole);
+    for (int k = 0; k < n_fields && s == LS_OK; k++) {
+        s = name_rows(&names[k], r, fields[k], word_of(fields[k], n_fields, fields, n_words, words));
+        arrays[k] = array_of(r, fields[k], names[k]);
+    }
+    if (s == LS_OK)
+        s = ls_arrays_open(out, LS_SPLIT_EVAL, n_fields, arrays);
+    for (int k = 0; k < n_fields; k++)
+        free(names[k]);
+    return s == LS_E_SHAPE ? ls_fail_in(LS_E_USAGE, "new rows") : s;
 }
 
 /* ---- of a module */

@@ -34,6 +34,12 @@ int64_t ls_recipe_channels(const ls_recipe *r);
  * file. */
 ls_status ls_recipe_pictures(ls_dataset **out, const ls_recipe *r, int n, const char *const *paths);
 
+/* New rows as samples for the model of a recipe with data.type arrays. They have these fields alone, so a
+ * target may be missing. A word is "FIELD=FILE", or one file for all fields; columns are those that the
+ * recipe names, unless the word has some. LS_E_USAGE: a field without a file, and as ls_arrays_open. */
+ls_status ls_recipe_rows(ls_dataset **out, const ls_recipe *r, int n_fields, const char *const *fields,
+                         int n_words, const char *const *words);
+
 /* What data.augment asks for. */
 ls_augment ls_recipe_augment(const ls_recipe *r);
 ls_status ls_recipe_check_augment(const ls_recipe *r);

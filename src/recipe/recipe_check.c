@@ -321,11 +321,10 @@ static ls_status check_precision(const ls_recipe *r)
     return LS_OK;
 }
 
-/* checkpoint.export is a path in the run's folder. It must not be one of the run's own files. */
-static ls_status check_export(const ls_recipe *r)
+/* An exported model is a path in the run's folder. It must not be one of the run's own files. */
+static ls_status check_export(const ls_recipe *r, const char *key, const char *to)
 {
     static const char *const OWN[] = { "checkpoints/", "log/", "tensorboard/" };
-    const char *to = r->checkpoint.export_to;
     if (!*to)
         return LS_OK;
     const char *rest = to + 1; /* not the ending alone */
@@ -333,14 +332,14 @@ static ls_status check_export(const ls_recipe *r)
         return ls_fail(LS_E_USAGE,
                        "%s: %s: its name must end in .safetensors, .pt or, for a directory of "
                        "torch.distributed.checkpoint, /",
-                       at(r, "checkpoint.export"), to);
+                       at(r, key), to);
     bool out = *to == '/' || !strncmp(to, "../", 3) || strstr(to, "/../");
     for (size_t i = 0; i < sizeof OWN / sizeof OWN[0]; i++)
         out |= !strncmp(to, OWN[i], strlen(OWN[i]));
     return out ? ls_fail(LS_E_USAGE,
                          "%s: %s: write a name below the run's folder, and not in checkpoints, log or "
                          "tensorboard there; `lockstep export RUN --to FILE` writes anywhere",
-                         at(r, "checkpoint.export"), to)
+                         at(r, key), to)
                : LS_OK;
 }
 
@@ -370,7 +369,8 @@ static ls_status check_checkpoint(ls_recipe *r)
     const char *metric = r->checkpoint.best.metric;
     const bool of_texts = ls_metric_of_texts(metric), accuracy = !strcmp(metric, "eval_accuracy"),
                loss = !strcmp(metric, "train_loss") || !strcmp(metric, "eval_loss");
-    LS_TRY(check_export(r));
+    LS_TRY(check_export(r, "checkpoint.export", r->checkpoint.export_to));
+    LS_TRY(check_export(r, "checkpoint.export_best", r->checkpoint.export_best));
     if (!loss && (strncmp(metric, "eval_", 5) || !metric[5]))
         return ls_fail(LS_E_USAGE,
                        "%s: %s: write train_loss (the mean over the epoch) or eval_NAME of a metric, "

@@ -296,6 +296,11 @@ static const ls_key LAST[] = {
 
     { "eval.every_epochs", LS_KEY_INT, AT(eval.every_epochs), "1", -1, 1e9, .may_change = true,
       .help = "epochs between evaluations; 0: only after the last; -1: never" },
+    { "eval.every_steps", LS_KEY_INT, AT(eval.every_steps), "0", 0, MAX_COUNT, .may_change = true,
+      NEEDS("eval.every_epochs !-1"),
+      .help = "optimizer steps between more evaluations, within epochs; 0: none. Each takes a pass over the "
+              "evaluation data and can make a checkpoint the best; early stopping counts those at ends of "
+              "epochs" },
     { "eval.metrics", LS_KEY_WORDS, AT(eval.metrics), "", .may_change = true,
       .help = "a list of more metrics, beside each `accuracy`: `f1`, `auc` (of two classes), `perplexity`" },
     { "eval.ema", LS_KEY_BOOL, AT(eval.ema), "false", .may_change = true, NEEDS("optimizer.ema_decay !0"),
@@ -349,6 +354,13 @@ static const ls_key LAST[] = {
       .help = "file in the run's folder to which the whole model is exported when the run is finished, as by "
               "`lockstep export`: `model.pt`, `full_model/model.safetensors`, or `dcp/`, a directory of "
               "torch.distributed.checkpoint; empty: none" },
+    { "checkpoint.export_best", LS_KEY_TEXT, AT(checkpoint.export_best), "", .may_change = true,
+      NEEDS(SAVES, "checkpoint.async false"),
+      .help = "file in the run's folder to which the whole model is exported at the end of each epoch that "
+              "is the "
+              "best so far, such as `T5-model-{date}-{epoch}-{value}.pt`: {value} is that of `best.metric`. "
+              "Each file is as large as the weights, and stays; training waits while rank 0 writes it; "
+              "empty: none" },
     { "checkpoint.verify", LS_KEY_CHOICE, AT(checkpoint.verify), "full",
       WORDS([LS_VERIFY_CHOICE_FULL] = "full", [LS_VERIFY_CHOICE_SIZES] = "sizes"), .may_change = true,
       .help =

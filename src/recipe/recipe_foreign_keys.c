@@ -392,9 +392,6 @@ const ls_foreign_name LS_FOREIGN_NAMES[] = {
     { "eval_steps eval_interval eval_freq val_check_interval val_freq val_interval validation.freq "
       "eval_every eval_every_steps evaluation_interval",
       "eval.every_steps", "optimizer steps; eval.every_epochs counts epochs" },
-    { "eval_steps eval_interval eval_freq val_check_interval val_freq val_interval validation.freq "
-      "eval_every eval_every_steps eval.every_steps evaluation_interval",
-      "eval.every_epochs", "epochs, not steps; 0: only after the last; -1: never" },
     { "check_val_every_n_epoch evals_per_epoch eval_strategy evaluation_strategy run_validation "
       "validation validate eval.every eval.interval validation.enable",
       "eval.every_epochs", "epochs; 0: only after the last; -1: never" },

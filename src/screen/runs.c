@@ -114,6 +114,13 @@ static void json_row(ls_json *j, const ls_run_info *i)
     ls_json_f64(j, "eval_accuracy", ls_metric_list_find(&i->eval, "accuracy"));
     ls_metric_list_write_others(j, "eval_", &i->eval);
     ls_metric_list_object(j, "metrics", &i->reported);
+    if (!isnan(i->metrics.best_value)) {
+        ls_json_object(j, "best");
+        ls_json_text(j, "metric", i->best_metric);
+        ls_json_f64(j, "value", i->metrics.best_value);
+        ls_json_int(j, "step", i->metrics.best_step);
+        ls_json_close_object(j);
+    }
     ls_json_bool(j, "builtin_data", i->builtin_data);
     ls_json_int(j, "restarts", i->restarts);
     ls_json_f64(j, "seconds_ago", i->seconds_ago);

@@ -339,6 +339,15 @@ ls_order ls_setup_order(const ls_recipe *r, const ls_dataset *set)
                        .augment = true };
 }
 
+ls_status ls_setup_check_order(const ls_recipe *r, const ls_order *order)
+{
+    const ls_status s = ls_recipe_blame(r, ls_order_check(order));
+    if (s == LS_OK || r->data.train_percentage >= 100)
+        return s;
+    return ls_fail(s, "%s; data.train_percentage is %g: a larger one takes more of the data",
+                   ls_error_message(), r->data.train_percentage);
+}
+
 const ls_calibration *ls_setup_calibration(ls_calibration *store, const ls_trainer_opts *o)
 {
     ls_device d;

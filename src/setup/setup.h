@@ -68,6 +68,8 @@ ls_status ls_setup_data(ls_dataset **out, const ls_recipe *r, const ls_setup *s,
 ls_status ls_setup_training_data(ls_dataset **out, const ls_recipe *r, const ls_setup *s, ls_split split,
                                  const ls_ui *ui);
 ls_order ls_setup_order(const ls_recipe *r, const ls_dataset *set);
+/* ls_order_check, of training data. */
+ls_status ls_setup_check_order(const ls_recipe *r, const ls_order *order);
 
 /* The calibration of this machine if `doctor` has stored one, else NULL. */
 const ls_calibration *ls_setup_calibration(ls_calibration *store, const ls_trainer_opts *o);

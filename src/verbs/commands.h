@@ -10,11 +10,18 @@
 #include "recipe/recipe_arg.h"
 #include "setup/compiled_recipe.h"
 
+typedef struct ls_find_lr_opts {
+    int64_t steps; /* --find-lr; 0: train */
+    bool json;
+    const char *html; /* NULL: no page */
+} ls_find_lr_opts;
+
 typedef struct ls_train_opts {
     ls_recipe_arg recipe;
     ls_resume_ask resume; /* --resume, --prefix, --resume-at. "never": an existing run is an error. */
     bool allow_change;    /* a run may continue with another recipe */
-    bool dry_run;
+    bool dry_run;         /* writes nothing; so does a search for a learning rate */
+    ls_find_lr_opts find_lr;
     bool profile;
     /* First and last step, counted from 1. Both 0: steps 11 to 20, or all steps if the run has fewer. */
     int64_t profile_first, profile_last;
@@ -34,6 +41,18 @@ typedef struct ls_launch_command_opts {
     double stall_seconds; /* 0: the default of the library */
     char *const *program; /* its name and its arguments, ended by NULL */
 } ls_launch_command_opts;
+
+/* sweep: one recipe under several settings; `recipe.sets` has the lists of values. */
+typedef struct ls_sweep_opts {
+    ls_recipe_arg recipe;
+    int64_t random;   /* --random: so many draws; 0: every combination */
+    int64_t seed;     /* of the draws */
+    int64_t parallel; /* runs beside each other */
+    int64_t task;     /* --task: only this run, counted from 0; -1: all */
+    bool slurm;       /* print the script of an array job, train nothing */
+    bool json;
+    char *const *argv; /* of this process, for the script */
+} ls_sweep_opts;
 
 typedef struct ls_eval_opts {
     ls_recipe_arg model; /* a run, a checkpoint or a recipe */
@@ -57,6 +76,7 @@ typedef struct ls_predict_opts {
     const char *out;
     const char *output; /* --output: names of the model's outputs, with commas between them; NULL: default */
     bool show;          /* --show: the pictures as text, too */
+    const char *wrong;  /* --wrong: a page of the worst mistakes of the split; NULL: none */
     /* --prompt: the text that a language model continues, or that a T5 reads. NULL: none. */
     const char *prompt;
     ls_generate_opts how; /* of texts: tokens, least, no_repeat, sampling, length_penalty, early_stopping */
@@ -100,6 +120,7 @@ typedef struct ls_explain_opts {
 typedef struct ls_export_opts {
     /* from: a run, checkpoint or weight file. to: a file, or a directory if it ends in a slash. */
     const char *from, *to;
+    bool best;    /* of a run the best checkpoint */
     bool convert; /* convert floats to dtype */
     ls_dtype dtype;
     bool optimizer; /* export the optimizer's state, too: from a checkpoint to a directory */
@@ -133,6 +154,7 @@ typedef struct ls_get_opts {
 } ls_get_opts;
 
 ls_status ls_train_command(const ls_train_opts *o, const ls_ui *ui);
+ls_status ls_sweep_command(const ls_sweep_opts *o, const ls_ui *ui);
 ls_status ls_launch_command(const ls_launch_command_opts *o, const ls_ui *ui);
 ls_status ls_eval_command(const ls_eval_opts *o, const ls_ui *ui);
 ls_status ls_predict_command(const ls_predict_opts *o, const ls_ui *ui);

@@ -12,28 +12,27 @@
 #include "commands.h"
 #include "export_optimizer.h"
 #include "export_select.h"
+#include "record/run_choice.h"
 #include "record/rundir.h"
 #include "setup/folder.h"
 #include "saved_model.h"
 
-/* Where the weights of `name` are: a run's are in its latest checkpoint. */
-static ls_status find_weights(char **out, const char *name)
+/* Where the weights of `name` are: a run's are in one of its checkpoints. */
+static ls_status find_weights(char **out, const char *name, bool best)
 {
-    bool run = ls_run_is(name);
-    *out = run ? ls_path_join(name, "checkpoints/latest") : ls_path_join(name, "");
+    if (ls_run_is(name))
+        return ls_run_choose(out, name, best);
+    *out = ls_path_join(name, "");
+    if (best && (ls_dir_exists(name) || ls_file_exists(name)))
+        return ls_fail(LS_E_USAGE, "--best chooses among the checkpoints of a run, and %s is not a run",
+                       name);
     if (!ls_dir_exists(name)) {
         free(*out);
         *out = ls_path_join("", name);
         return ls_file_exists(name) ? ls_sys_have(*out)
                                     : ls_fail(LS_E_USAGE, "%s: no such run, checkpoint or weight file", name);
     }
-    LS_TRY(ls_sys_have(*out));
-    return !run || ls_checkpoint_is(*out)
-               ? LS_OK
-               : ls_fail(LS_E_IO,
-                         "%s: the run has no checkpoint yet; train it further (checkpoint.every_epochs, "
-                         "every_steps)",
-                         name);
+    return ls_sys_have(*out);
 }
 
 static bool progress(void *context, uint64_t done, uint64_t total)
@@ -151,7 +150,7 @@ static ls_status check_target(const ls_export_opts *o)
 ls_status ls_export_command(const ls_export_opts *o, const ls_ui *ui)
 {
     char *from;
-    ls_status s = find_weights(&from, o->from);
+    ls_status s = find_weights(&from, o->from, o->best);
     if (s == LS_OK)
         s = check_target(o);
     if (s == LS_OK) {

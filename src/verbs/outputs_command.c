@@ -12,36 +12,14 @@
 #include "base/sys.h"
 #include "ckpt/checkpoint.h"
 #include "data/npy.h"
-#include "outputs_command.h"
+#include "outputs_own.h"
 #include "recipe/data_row.h"
 #include "recipe/recipe_use.h"
 #include "screen/table.h"
-#include "step/predictor.h"
-
-enum { MOST = 16 };
-
-typedef struct job {
-    const ls_predict_opts *o;
-    const ls_ui *ui;
-    ls_saved_model saved;
-    ls_setup setup;
-    ls_predictor *predictor;
-    ls_dataset *set;
-    int64_t first, n, batch; /* samples: of the split; at once */
-    int n_inputs, n_outputs;
-    ls_named_tensor inputs[MOST], outputs[MOST]; /* types of a sample; data: of a batch */
-    ls_writer file;
-} job;
-
-static bool ends_in(const char *name, const char *end)
-{
-    const char *dot = name ? strrchr(name, '.') : NULL;
-    return dot && !strcmp(dot, end);
-}
 
 /* ---- the samples */
 
-static int field_of(const job *j, const char *name)
+static int field_of(const ls_outputs *j, const char *name)
 {
     int k = 0;
     while (strcmp(j->set->fields[k].name, name)) /* ls_predictor_check_data has found it */
@@ -50,7 +28,7 @@ static int field_of(const job *j, const char *name)
 }
 
 /* Memory for a batch of each input, as the data set has it, and of each output. */
-static ls_status allocate(job *j)
+static ls_status allocate(ls_outputs *j)
 {
     for (int i = 0; i < j->n_inputs; i++) {
         ls_tensor *x = &j->inputs[i].tensor;
@@ -74,7 +52,7 @@ static ls_tensor samples(const ls_named_tensor *one, int64_t n)
 }
 
 /* Samples `done` .. done+n-1 of those that were asked for. */
-static ls_status compute(job *j, int64_t done, int64_t n)
+static ls_status compute(ls_outputs *j, int64_t done, int64_t n)
 {
     const int64_t at = j->first + done;
     const char *out = j->o->out;
@@ -100,90 +78,14 @@ static ls_status compute(job *j, int64_t done, int64_t n)
         const ls_tensor y = samples(&j->outputs[i], n);
         s = ls_predictor_get(j->predictor, j->outputs[i].name, &y);
     }
+    if (s == LS_OK)
+        ls_outputs_probabilities(j, n);
     return s;
 }
 
 /* ---- the file */
 
-static void add_number(ls_str *out, const ls_tensor *t, int64_t i, const char *nan)
-{
-    char text[32];
-    switch (t->type.dtype) {
-    case LS_F32: {
-        const float x = ((const float *)t->data)[i];
-        ls_str_add(out, nan && !isfinite(x) ? nan : ls_format_f32(text, x));
-        return;
-    }
-    case LS_F64: {
-        const double x = ((const double *)t->data)[i];
-        ls_str_add(out, nan && !isfinite(x) ? nan : ls_format_f64(text, x));
-        return;
-    }
-    case LS_I64: ls_str_printf(out, "%lld", (long long)((const int64_t *)t->data)[i]); return;
-    case LS_I32: ls_str_printf(out, "%d", ((const int32_t *)t->data)[i]); return;
-    default: ls_str_printf(out, "%d", ((const uint8_t *)t->data)[i]);
-    }
-}
-
-/* The elements of dimension `dim` and those inside it, as JSON; *i: the next element. */
-static void add_nested(ls_str *out, const ls_tensor *t, int dim, int64_t *i)
-{
-    if (dim == t->type.ndim) {
-        add_number(out, t, (*i)++, "null");
-        return;
-    }
-    ls_str_add(out, "[");
-    for (int64_t k = 0; k < t->type.dims[dim]; k++) {
-        ls_str_add(out, k ? "," : "");
-        add_nested(out, t, dim + 1, i);
-    }
-    ls_str_add(out, "]");
-}
-
-/* The number of the sample and, if it is a file, its name. */
-static ls_status add_sample(const job *j, ls_str *out, int64_t sample, bool json)
-{
-    ls_json line = { 0 };
-    char *name = j->set->file ? j->set->file(j->set, sample) : NULL;
-    if (j->set->file)
-        LS_TRY(ls_sys_have(name));
-    if (json) {
-        ls_json_object(&line, NULL);
-        ls_json_int(&line, "sample", sample);
-        if (name)
-            ls_json_text(&line, "file", name);
-        ls_str_add(out, ls_str_text(&line.out));
-        ls_str_inherit(out, &line.out);
-        ls_str_release(&line.out);
-    } else {
-        ls_str_printf(out, name ? "%lld," : "%lld", (long long)sample);
-        ls_str_add_csv(out, name ? name : "");
-    }
-    free(name);
-    return LS_OK;
-}
-
-static ls_status add_line(const job *j, ls_str *out, int64_t sample, int64_t row, bool json)
-{
-    LS_TRY(add_sample(j, out, sample, json));
-    for (int k = 0; k < j->n_outputs; k++) {
-        const ls_tensor *t = &j->outputs[k].tensor;
-        const int64_t count = ls_type_count(&t->type);
-        int64_t i = row * count;
-        if (json) {
-            ls_str_printf(out, ",\"%s\":", j->outputs[k].name);
-            add_nested(out, t, t->type.dims[0] == 1, &i);
-        }
-        for (int64_t c = 0; c < count && !json; c++) {
-            ls_str_add(out, ",");
-            add_number(out, t, i + c, NULL);
-        }
-    }
-    ls_str_add(out, json ? "}\n" : "\n");
-    return LS_OK;
-}
-
-static ls_status put_text(job *j, ls_str *text)
+static ls_status put_text(ls_outputs *j, ls_str *text)
 {
     ls_status s = ls_str_status(text);
     if (s == LS_OK)
@@ -192,43 +94,35 @@ static ls_status put_text(job *j, ls_str *text)
     return s;
 }
 
-/* The names of the columns: "y", or "y.0", "y.1", .. of an output with several numbers a sample. */
-static ls_status put_header(job *j)
+static ls_status put_header(ls_outputs *j)
 {
     ls_str text = { 0 };
-    if (ends_in(j->o->out, ".jsonl"))
+    if (ls_outputs_kind(j, ".jsonl"))
         return LS_OK;
-    if (ends_in(j->o->out, ".npy")) {
+    if (ls_outputs_kind(j, ".npy")) {
         ls_type all = j->outputs[0].tensor.type;
         all.dims[0] *= j->n;
         LS_TRY(ls_npy_header(&text, &all));
         return put_text(j, &text);
     }
-    ls_str_add(&text, j->set->file ? "sample,file" : "sample");
-    for (int k = 0; k < j->n_outputs; k++) {
-        const int64_t count = ls_type_count(&j->outputs[k].tensor.type);
-        for (int64_t c = 0; c < count; c++)
-            count == 1 ? ls_str_printf(&text, ",%s", j->outputs[k].name)
-                       : ls_str_printf(&text, ",%s.%lld", j->outputs[k].name, (long long)c);
-    }
-    ls_str_add(&text, "\n");
+    ls_outputs_header(j, &text);
     return put_text(j, &text);
 }
 
-static ls_status put_batch(job *j, int64_t at, int64_t n)
+static ls_status put_batch(ls_outputs *j, int64_t at, int64_t n)
 {
     ls_str text = { 0 };
     const ls_tensor *first = &j->outputs[0].tensor;
-    if (ends_in(j->o->out, ".npy"))
+    if (ls_outputs_kind(j, ".npy"))
         return ls_writer_put(&j->file, first->data, ls_type_bytes(&first->type) * (size_t)n);
     ls_status s = LS_OK;
     for (int64_t r = 0; r < n && s == LS_OK; r++)
-        s = add_line(j, &text, at + r, r, ends_in(j->o->out, ".jsonl"));
+        s = ls_outputs_line(j, &text, at + r, r, ls_outputs_kind(j, ".jsonl"));
     const ls_status put = put_text(j, &text); /* it also frees the text */
     return s == LS_OK ? put : s;
 }
 
-static ls_status write_all(job *j)
+static ls_status write_all(ls_outputs *j)
 {
     const double start = ls_now();
     LS_TRY(put_header(j));
@@ -250,28 +144,60 @@ static ls_status write_all(job *j)
 /* ---- the terminal */
 
 /* "photo.jpg", "eval 7" */
-static const char *name_of(const job *j, int64_t sample, char out[32])
+static const char *name_of(const ls_outputs *j, int64_t sample, char out[32])
 {
-    if (j->o->n_inputs) {
+    const bool rows = !strcmp(j->saved.recipe->data.type, "arrays");
+    if (j->o->n_inputs && !rows) {
         const char *path = j->o->inputs[sample], *slash = strrchr(path, '/');
         return slash ? slash + 1 : path;
     }
-    snprintf(out, 32, "%s %lld", j->o->train_split ? "train" : "eval", (long long)sample);
+    snprintf(out, 32, "%s %lld",
+             j->o->n_inputs      ? "row"
+             : j->o->train_split ? "train"
+                                 : "eval",
+             (long long)sample);
     return out;
 }
 
-static ls_status add_shown(const job *j, ls_table *table, ls_json *json, int64_t sample, int64_t row)
+static bool is_shown(const ls_outputs *j, int k)
 {
-    char name[32];
-    const char *cells[1 + MOST] = { name_of(j, sample, name) };
-    ls_str numbers[MOST] = { 0 };
+    return j->as[k] == LS_AS_CLASSES || ls_type_count(&j->outputs[k].tensor.type) == 1;
+}
+
+static ls_status check_shown(const ls_outputs *j)
+{
+    for (int k = 0; k < j->n_outputs; k++)
+        if (!is_shown(j, k))
+            return ls_fail(LS_E_USAGE,
+                           "%s: output %s has %lld numbers for each sample: write them to a file with --out "
+                           "FILE.npy, FILE.csv or FILE.jsonl",
+                           j->o->model.name, j->outputs[k].name,
+                           (long long)ls_type_count(&j->outputs[k].tensor.type));
+    return LS_OK;
+}
+
+/* Of classes the class and its probability, else the number. */
+static ls_status add_shown(const ls_outputs *j, ls_table *table, ls_json *json, int64_t sample, int64_t row)
+{
+    char name[32], title[160], class[LS_OUTPUTS_MOST][24];
+    const char *cells[1 + 2 * LS_OUTPUTS_MOST] = { name_of(j, sample, name) };
+    ls_str numbers[LS_OUTPUTS_MOST] = { 0 };
     ls_status s = LS_OK;
+    int n = 1;
     ls_json_object(json, NULL);
     ls_json_text(json, "sample", cells[0]);
     for (int k = 0; k < j->n_outputs; k++) {
-        add_number(&numbers[k], &j->outputs[k].tensor, row, j->o->json ? "null" : NULL);
-        cells[1 + k] = ls_str_text(&numbers[k]);
-        ls_json_raw(json, j->outputs[k].name, cells[1 + k]);
+        const bool classes = j->as[k] == LS_AS_CLASSES;
+        const int64_t at = classes ? ls_outputs_class(j, k, row) : 0,
+                      count = ls_type_count(&j->outputs[k].tensor.type);
+        if (classes) {
+            snprintf(class[k], sizeof class[k], "%lld", (long long)at);
+            cells[n++] = class[k];
+            ls_json_int(json, j->outputs[k].name, at);
+        }
+        ls_outputs_number(&numbers[k], &j->outputs[k].tensor, row * count + at, j->o->json ? "null" : NULL);
+        cells[n++] = ls_str_text(&numbers[k]);
+        ls_json_raw(json, ls_outputs_column(title, j, k), ls_str_text(&numbers[k]));
         if (s == LS_OK)
             s = ls_str_status(&numbers[k]);
     }
@@ -282,13 +208,16 @@ static ls_status add_shown(const job *j, ls_table *table, ls_json *json, int64_t
     return s;
 }
 
-/* Outputs of one number for each sample. */
-static ls_status show_all(job *j)
+static ls_status show_all(ls_outputs *j)
 {
-    ls_column columns[1 + MOST] = { { "sample", true, 0 } };
-    for (int k = 0; k < j->n_outputs; k++)
-        columns[1 + k] = (ls_column){ j->outputs[k].name, false, 0 };
-    ls_table table = { .n_columns = 1 + j->n_outputs, .columns = columns };
+    ls_column columns[1 + 2 * LS_OUTPUTS_MOST] = { { "sample", true, 0 } };
+    char titles[LS_OUTPUTS_MOST][160];
+    ls_table table = { .n_columns = 1, .columns = columns };
+    for (int k = 0; k < j->n_outputs; k++) {
+        if (j->as[k] == LS_AS_CLASSES)
+            columns[table.n_columns++] = (ls_column){ j->outputs[k].name, false, 0 };
+        columns[table.n_columns++] = (ls_column){ ls_outputs_column(titles[k], j, k), false, 0 };
+    }
     ls_json json = { 0 };
     ls_status s = LS_OK;
     ls_json_array(&json, NULL);
@@ -318,7 +247,7 @@ static const char *by_default(const ls_recipe *r)
     return kind == LS_SAMPLES_IMAGES ? "probability" : kind == LS_SAMPLES_TEXT ? "predicted" : NULL;
 }
 
-static ls_status make_predictor(job *j)
+static ls_status make_predictor(ls_outputs *j)
 {
     ls_checkpoint c;
     const ls_recipe *r = j->saved.recipe;
@@ -341,20 +270,22 @@ static ls_status make_predictor(job *j)
     return s;
 }
 
-static ls_status check_outputs(job *j)
+static ls_status check_outputs(ls_outputs *j)
 {
     ls_str names = { 0 };
-    const int inputs = ls_predictor_inputs(j->predictor, j->inputs, MOST),
-              outputs = ls_predictor_outputs(j->predictor, j->outputs, MOST);
-    if (inputs > MOST || outputs > MOST)
+    const int inputs = ls_predictor_inputs(j->predictor, j->inputs, LS_OUTPUTS_MOST),
+              outputs = ls_predictor_outputs(j->predictor, j->outputs, LS_OUTPUTS_MOST);
+    if (inputs > LS_OUTPUTS_MOST || outputs > LS_OUTPUTS_MOST)
         return ls_fail(LS_E_UNSUPPORTED, "%d inputs and %d outputs: at most %d of each can be written",
-                       inputs, outputs, MOST);
+                       inputs, outputs, LS_OUTPUTS_MOST);
     j->n_inputs = inputs;
     j->n_outputs = outputs;
     for (int k = 0; k < outputs; k++)
+        j->as[k] = ls_outputs_shown_as(j, k);
+    for (int k = 0; k < outputs; k++)
         ls_str_printf(&names, "%s%s", k ? ", " : "", j->outputs[k].name);
     const ls_status s =
-        outputs > 1 && ends_in(j->o->out, ".npy")
+        outputs > 1 && ls_outputs_kind(j, ".npy")
             ? ls_fail(LS_E_USAGE,
                       "--out %s: the file holds one array, and there are %s: choose one with --output NAME",
                       j->o->out, ls_str_text(&names))
@@ -363,30 +294,49 @@ static ls_status check_outputs(job *j)
     return s;
 }
 
-static ls_status open_samples(job *j)
+/* Rows of the user's files: the fields that the model reads. */
+static ls_status open_rows(ls_outputs *j)
+{
+    const char *fields[LS_OUTPUTS_MOST];
+    for (int i = 0; i < j->n_inputs; i++)
+        fields[i] = j->inputs[i].name;
+    LS_TRY(ls_recipe_rows(&j->set, j->saved.recipe, j->n_inputs, fields, j->o->n_inputs, j->o->inputs));
+    j->n = j->set->n;
+    return ls_predictor_check_data(j->predictor, j->set);
+}
+
+static ls_status open_samples(ls_outputs *j)
 {
     const ls_predict_opts *o = j->o;
     j->batch = j->setup.trainer.micro_batch;
     j->n = o->n_inputs;
-    if (o->n_inputs)
+    if (o->n_inputs && !strcmp(j->saved.recipe->data.type, "arrays"))
+        return open_rows(j);
+    if (o->n_inputs) { /* the evaluation split has the names of the classes */
+        if (!j->saved.recipe->model.outputs.n)
+            (void)ls_setup_data(&j->named, j->saved.recipe, &j->setup, LS_SPLIT_EVAL, j->ui);
         return ls_recipe_pictures(&j->set, j->saved.recipe, o->n_inputs, o->inputs);
+    }
     LS_TRY(ls_setup_data(&j->set, j->saved.recipe, &j->setup, o->train_split ? LS_SPLIT_TRAIN : LS_SPLIT_EVAL,
                          j->ui));
     if (o->first < 0 || o->count < 1 || o->first >= j->set->n)
         return ls_fail(LS_E_USAGE, "--first %lld --count %lld: the split has samples 0 to %lld",
                        (long long)o->first, (long long)o->count, (long long)j->set->n - 1);
     free(ls_saved_model_other_data(&j->saved, j->set));
+    j->named = j->set;
     j->first = o->first;
     j->n = o->count < j->set->n - o->first ? o->count : j->set->n - o->first;
     return ls_predictor_check_data(j->predictor, j->set);
 }
 
-static ls_status outputs_run(job *j)
+static ls_status outputs_run(ls_outputs *j)
 {
     LS_TRY(ls_setup_inference(&j->setup, j->saved.recipe, 1, 0, 0));
     ls_saved_model_check_module(&j->saved);
     LS_TRY(make_predictor(j));
     LS_TRY(check_outputs(j));
+    if (!j->o->out)
+        LS_TRY(check_shown(j));
     LS_TRY(open_samples(j));
     LS_TRY(allocate(j));
     if (!j->o->out)
@@ -408,12 +358,14 @@ static ls_status outputs_run(job *j)
 
 ls_status ls_outputs_command(const ls_predict_opts *o, ls_saved_model *saved, const ls_ui *ui)
 {
-    job j = { .o = o, .ui = ui, .saved = *saved };
+    ls_outputs j = { .o = o, .ui = ui, .saved = *saved };
     const ls_status s = outputs_run(&j);
     for (int i = 0; i < j.n_inputs; i++)
         free(j.inputs[i].tensor.data);
     for (int i = 0; i < j.n_outputs; i++)
         free(j.outputs[i].tensor.data);
+    if (j.named != j.set)
+        ls_dataset_close(&j.named);
     ls_dataset_close(&j.set);
     ls_predictor_destroy(&j.predictor);
     *saved = j.saved;

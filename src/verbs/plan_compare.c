@@ -12,14 +12,10 @@
 #include "base/sys.h"
 #include "pages/step_page.h"
 #include "step_cost.h"
+#include "value_list.h"
 
 enum { COLUMNS = LS_STEP_VIEWS, KEYS = 8, LABEL = 34 };
 
-typedef struct axis {
-    char *key;
-    int n;
-    char *values[COLUMNS];
-} axis; /* one --compare */
 typedef struct column {
     int choice[KEYS]; /* of each axis: which value */
     bool refused;
@@ -30,55 +26,12 @@ typedef struct column {
 } column;
 typedef struct table {
     int n_axes;
-    axis axes[KEYS];
+    ls_value_list axes[KEYS]; /* one for each --compare */
     int n;
     column *columns;
     const char **sets; /* room for the settings of one column */
     ls_step_page page; /* --html */
 } table;
-
-static ls_status copy(char **to, const char *from, size_t n)
-{
-    *to = ls_sys_calloc(n + 1, 1);
-    if (!*to)
-        return ls_fail(LS_E_MEMORY, "--compare: no memory for a copy of %.*s", (int)n, from);
-    memcpy(*to, from, n);
-    return LS_OK;
-}
-
-/* KEY=V1,V2: commas inside brackets and quotes belong to a value. */
-static ls_status read_axis(axis *a, const char *text)
-{
-    const char *p = strchr(text, '='), *start = p + 1;
-    if (!p || p == text || !p[1])
-        return ls_fail(LS_E_USAGE,
-                       "--compare %s: write KEY=VALUE,VALUE,... as in --compare "
-                       "parallel.reshard_after_forward=true,false",
-                       text);
-    LS_TRY(copy(&a->key, text, (size_t)(p - text)));
-    int depth = 0;
-    char quote = 0;
-    for (p = start;; p++) {
-        if (*p && quote)
-            quote = *p == quote ? 0 : quote;
-        else if (*p == '"' || *p == '\'')
-            quote = *p;
-        else if (*p == '[' || *p == '{')
-            depth++;
-        else if (*p == ']' || *p == '}')
-            depth--;
-        else if (!*p || (*p == ',' && depth <= 0)) {
-            if (p == start)
-                return ls_fail(LS_E_USAGE, "--compare %s: an empty value", text);
-            if (a->n == COLUMNS)
-                return ls_fail(LS_E_USAGE, "--compare %s: more than %d values", text, COLUMNS);
-            LS_TRY(copy(&a->values[a->n++], start, (size_t)(p - start)));
-            start = p + 1;
-        }
-        if (!*p)
-            return LS_OK;
-    }
-}
 
 static ls_status read_table(table *t, const ls_plan_command_opts *o)
 {
@@ -86,7 +39,10 @@ static ls_status read_table(table *t, const ls_plan_command_opts *o)
         return ls_fail(LS_E_USAGE, "--compare: more than %d keys", KEYS);
     t->n = 1;
     for (int i = 0; i < o->n_compare; i++) {
-        LS_TRY(read_axis(&t->axes[t->n_axes++], o->compare[i]));
+        LS_TRY(ls_value_list_read(&t->axes[t->n_axes++], "--compare", o->compare[i],
+                                  "parallel.reshard_after_forward=true,false"));
+        if (t->axes[i].n > COLUMNS)
+            return ls_fail(LS_E_USAGE, "--compare %s: more than %d values", o->compare[i], COLUMNS);
         t->n *= t->axes[i].n;
         if (t->n > COLUMNS)
             return ls_fail(
@@ -147,8 +103,9 @@ static ls_status fill(table *t, int k, const ls_plan_command_opts *o)
     for (int i = 0; i < t->n_axes && s == LS_OK; i++)
         s = ls_str_status(&made[i]);
     if (s == LS_OK)
-        s = ls_compiled_recipe_make(&step, &(ls_recipe_arg){ o->recipe.name, n + t->n_axes, sets }, 0,
-                                    &o->where);
+        s = ls_compiled_recipe_make(
+            &step, &(ls_recipe_arg){ .name = o->recipe.name, .n_sets = n + t->n_axes, .sets = sets }, 0,
+            &o->where);
     if (s == LS_OK) {
         c->ranks = step.ranks;
         c->samples = step.recipe->train.global_batch;
@@ -404,11 +361,8 @@ ls_status ls_plan_compare(const ls_plan_command_opts *o, const ls_ui *ui)
     table t = { 0 };
     const ls_status s = compare(&t, o, ui);
     ls_step_page_release(&t.page);
-    for (int i = 0; i < t.n_axes; i++) {
-        free(t.axes[i].key);
-        while (t.axes[i].n)
-            free(t.axes[i].values[--t.axes[i].n]);
-    }
+    for (int i = 0; i < t.n_axes; i++)
+        ls_value_list_release(&t.axes[i]);
     free(t.columns);
     free(t.sets);
     return s;

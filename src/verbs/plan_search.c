@@ -123,8 +123,8 @@ static ls_status compile(ls_compiled_recipe *step, const search *s, const candid
         }
     for (int i = 0; i < r->n_sets; i++)
         sets[n++] = r->sets[i];
-    const ls_status status = ls_compiled_recipe_make(step, &(ls_recipe_arg){ r->name, n, sets }, 0,
-                                                     &s->o->where);
+    const ls_status status = ls_compiled_recipe_make(
+        step, &(ls_recipe_arg){ .name = r->name, .n_sets = n, .sets = sets }, 0, &s->o->where);
     free(sets);
     return status;
 }

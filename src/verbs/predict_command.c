@@ -12,7 +12,9 @@
 #include "base/sys.h"
 #include "data/image_view.h"
 #include "generate_command.h"
+#include "input_files.h"
 #include "outputs_command.h"
+#include "wrong_page.h"
 
 typedef struct sample {
     char name[64];
@@ -305,10 +307,12 @@ static bool is_rows(const char *out)
 /* Files have the model's size only where pictures in files are cut to it. */
 static ls_status check_files(const job *j)
 {
-    return is_rows(j->o->out) && j->o->n_inputs && strcmp(j->saved.recipe->data.type, "images")
+    return is_rows(j->o->out) && j->o->n_inputs && strcmp(j->saved.recipe->data.type, "images") &&
+                   strcmp(j->saved.recipe->data.type, "arrays")
                ? ls_fail(LS_E_USAGE,
-                         "%s: an image, and --out of this kind is for samples of a split, unless the recipe "
-                         "has data.type images",
+                         "%s: --out of this kind is for samples of a split, unless the recipe has data.type "
+                         "images "
+                         "or arrays",
                          j->o->inputs[0])
                : LS_OK;
 }
@@ -326,7 +330,14 @@ static ls_status predict(job *j)
                        "the texts of a whole split",
                        o->model.name);
     const bool numbers = kind == LS_SAMPLES_IMAGES && j->saved.recipe->model.outputs.n;
-    if (is_rows(o->out) || (numbers && !o->out && !o->show && !o->resize))
+    if (o->wrong)
+        return kind == LS_SAMPLES_IMAGES && !numbers
+                   ? ls_wrong_command(o, &j->saved, j->ui)
+                   : ls_fail(LS_E_USAGE,
+                             "%s: --wrong is for image classifiers; lockstep eval shows the metrics",
+                             o->model.name);
+    const bool table = numbers || !strcmp(j->saved.recipe->data.type, "arrays");
+    if (is_rows(o->out) || (table && !o->out && !o->show && !o->resize))
         return ls_outputs_command(o, &j->saved, j->ui);
     if (numbers)
         return ls_fail(LS_E_USAGE,
@@ -348,19 +359,30 @@ static ls_status predict(job *j)
 
 ls_status ls_predict_command(const ls_predict_opts *o, const ls_ui *ui)
 {
-    job j = { .o = o, .ui = ui };
+    ls_predict_opts with_files = *o;
+    ls_paths files;
+    job j = { .o = &with_files, .ui = ui };
     const char *dot = o->out ? strrchr(o->out, '.') : NULL;
     if (o->prompt)
         return ls_generate_command(o, ui);
-    LS_TRY(ls_saved_model_open(&j.saved, &o->model));
+    ls_status s = ls_input_files(&files, o->n_inputs, o->inputs);
+    with_files.n_inputs = (int)files.n;
+    with_files.inputs = (const char *const *)files.at;
+    if (s == LS_OK)
+        s = ls_saved_model_open(&j.saved, &o->model);
+    if (s != LS_OK) {
+        ls_paths_release(&files);
+        return s;
+    }
     const bool texts = dot && !strcmp(dot, ".jsonl") &&
                        ls_recipe_model(j.saved.recipe)->samples == LS_SAMPLES_PAIRS;
-    ls_status s = check_files(&j);
+    s = check_files(&j);
     if (s == LS_OK)
         s = texts ? ls_texts_command(o, ui) : predict(&j);
     ls_trainer_destroy(&j.trainer);
     ls_dataset_close(&j.set);
     ls_saved_model_release(&j.saved);
+    ls_paths_release(&files);
     free(j.images);
     free(j.samples);
     return s;

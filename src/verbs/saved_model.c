@@ -14,6 +14,7 @@
 #include "recipe/recipe_fields.h"
 #include "recipe/recipe_use.h"
 #include "record/remote.h"
+#include "record/run_choice.h"
 #include "record/rundir.h"
 #include "comm/agree.h"
 #include "launch/compare.h"
@@ -26,14 +27,8 @@ static ls_status from_run(ls_saved_model *t, const char *dir, const ls_recipe_ar
 {
     LS_TRY(ls_recipe_load_run(&t->recipe, dir, arg->n_sets, arg->sets));
     t->run = ls_path_join(dir, "");
-    t->checkpoint = ls_path_join(dir, "checkpoints/latest");
-    LS_TRY(ls_sys_have(t->run ? t->checkpoint : NULL));
-    if (!ls_checkpoint_is(t->checkpoint))
-        return ls_fail(
-            LS_E_IO,
-            "%s: the run has no checkpoint yet; train it further (checkpoint.every_epochs, every_steps)",
-            dir);
-    return LS_OK;
+    LS_TRY(ls_sys_have(t->run));
+    return ls_run_choose(&t->checkpoint, dir, arg->best);
 }
 
 /* Reads and parses a file. The caller frees both results. */
@@ -62,7 +57,9 @@ static ls_status from_run_of(ls_saved_model *t, const char *run, const ls_recipe
     if (s == LS_OK) {
         sets[0] = set;
         memcpy(sets + 1, arg->sets, sizeof *sets * (size_t)arg->n_sets);
-        s = from_run(t, run, &(ls_recipe_arg){ .name = arg->name, .n_sets = arg->n_sets + 1, .sets = sets });
+        s = from_run(t, run,
+                     &(ls_recipe_arg){
+                         .name = arg->name, .n_sets = arg->n_sets + 1, .sets = sets, .best = arg->best });
     }
     free(sets);
     free(path);
@@ -104,7 +101,9 @@ ls_status ls_saved_model_open(ls_saved_model *t, const ls_recipe_arg *arg)
     else if (ls_file_in(arg->name, "recipe.yaml"))
         s = from_run(t, arg->name, arg);
     else if (ls_checkpoint_is(arg->name))
-        s = from_checkpoint(t, arg->name, arg);
+        s = arg->best ? ls_fail(LS_E_USAGE, "--best chooses among the checkpoints of a run, and %s is one",
+                                arg->name)
+                      : from_checkpoint(t, arg->name, arg);
     else if (ls_run_is(arg->name))
         s = ls_fail(LS_E_USAGE,
                     "%s: your own program made this run (config.txt, no recipe.yaml), and only it knows the "

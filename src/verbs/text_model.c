@@ -36,6 +36,10 @@ static ls_status open_target(ls_text_model *m, const ls_recipe_arg *arg, bool tr
         LS_TRY(ls_folder_find(&dir, arg->name)); /* fails with the message for a missing folder */
         free(dir);
     }
+    if (folder && arg->best)
+        return ls_fail(LS_E_USAGE,
+                       "--best chooses among the checkpoints of a run, and %s is a model's folder",
+                       arg->name);
     LS_TRY(folder ? ls_folder_recipe(&m->saved.recipe, arg->name, arg->n_sets, arg->sets)
                   : ls_saved_model_open(&m->saved, arg));
     const ls_model_row *row = ls_recipe_model(m->saved.recipe);

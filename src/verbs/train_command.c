@@ -22,10 +22,10 @@
 #include "launch/run_account.h"
 #include "loop/data_record.h"
 #include "loop/early_stopping.h"
-#include "loop/loop.h"
 #include "base/memory.h"
 #include "launch/rank.h"
 #include "loop/report_page.h"
+#include "find_lr.h"
 #include "init_weights.h"
 #include "train_describe.h"
 #include "train_generate.h"
@@ -90,7 +90,7 @@ static ls_status open_data(training *t, const ls_ui *ui)
     if (ls_recipe_samples(l->recipe) == LS_SAMPLES_IMAGES)
         LS_TRY(ls_images_count_classes(&t->classes, l->train));
     ls_order order = ls_setup_order(l->recipe, l->train);
-    LS_TRY(ls_recipe_blame(l->recipe, ls_order_check(&order)));
+    LS_TRY(ls_setup_check_order(l->recipe, &order));
     l->from.steps_per_epoch = l->steps_per_epoch = ls_order_steps(&order);
     snprintf(t->data_note, sizeof t->data_note, "%s: %lld + %lld samples, %s", l->train->name,
              (long long)l->train->n, (long long)(l->eval ? l->eval->n : 0), l->train->source);
@@ -348,8 +348,7 @@ static ls_profile_schedule schedule_of(const ls_train_opts *o, int64_t left, int
 /* Logs what is trained, and what may surprise: on the terminal, and in the run's log. */
 static void say_start(const training *t)
 {
-    const ls_train_start start = { t->data_note, t->threads_by, t->checkpoint[0] };
-    ls_train_describe(&t->loop, &start);
+    ls_train_describe(&t->loop, &(ls_train_start){ t->data_note, t->threads_by, t->checkpoint[0] });
     ls_train_warn(&t->loop, t->classes, t->checkpoint[0], t->change.what);
 }
 
@@ -368,8 +367,9 @@ static ls_status train_run(training *t, const ls_train_opts *o, const ls_ui *ui)
     l->generate = l->recipe->eval.generate.tokens ? ls_train_generate : NULL;
     if (o->dry_run) {
         say_start(t);
-        ls_log_info("dry run: everything up to the first step works; nothing was written");
-        return LS_OK;
+        if (!o->find_lr.steps)
+            ls_log_info("dry run: everything up to the first step works; nothing was written");
+        return o->find_lr.steps ? ls_find_lr(l, &o->find_lr, ui) : LS_OK;
     }
     LS_TRY(ls_rundir_open_ranks(&l->run, l->recipe, l->group, o->allow_change));
     if (ui->log_to)

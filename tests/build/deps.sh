@@ -17,8 +17,9 @@ fake() { # NAME BODY: a command that notes its call
 run() { # [build]: runs deps.sh, leaves exit status, output and the calls of apt-get
     : > "$root/calls"
     status=0
-    PATH=$root/bin sh "$source/tools/deps.sh" "$@" > "$root/output" 2>&1 < /dev/null || status=$?
+    LOCKSTEP_OS_RELEASE=$root/release PATH=$root/bin sh "$source/tools/deps.sh" "$@" > "$root/output" 2>&1 < /dev/null || status=$?
 }
+printf 'ID=debian\nVERSION_ID="12"\n' > "$root/release"
 fails() { echo "deps.sh: $1"; echo "status $status, output:"; cat "$root/output"; echo "calls:"; cat "$root/calls"; exit 1; }
 expect_calls() { [ "$(cat "$root/calls")" = "$1" ] || fails "expected the calls: $1"; }
 
@@ -43,6 +44,13 @@ expect_calls "apt-get install -y -q --no-install-recommends libcmocka-dev"
 fake dpkg-query 'exit 1'
 run
 expect_calls "apt-get install -y -q --no-install-recommends $all"
+
+# names that other releases have
+printf 'ID=ubuntu\nVERSION_ID="24.04"\n' > "$root/release"
+run
+for package in libpmix2t64 libjpeg-dev python3; do grep -qw -- "$package" "$root/calls" || fails "Ubuntu has $package"; done
+for package in libpmix2 chromium; do ! grep -qw -- "$package" "$root/calls" || fails "Ubuntu has no $package"; done
+printf 'ID=debian\nVERSION_ID="12"\n' > "$root/release"
 
 # to build: the compiler and the libraries, not what tests need
 run build
@@ -111,6 +119,9 @@ fake apt-get "$note"
 run test
 [ $status = 0 ] || fails "test without munge"
 expect_calls ""
+all_but qemu # is for CI
+run test
+expect_calls ""
 fake apt-get "$note; exit 1"
 all_but cmocka
 run test
@@ -122,3 +133,10 @@ run test
 [ $status = 0 ] || fails "test, not Debian: CMake finds what is missing"
 run
 [ $status != 0 ] && grep -q "$all" "$root/output" || fails "not Debian: must list the packages"
+fake dnf ''
+run
+[ $status != 0 ] && grep -q 'dnf install .*jansson-devel' "$root/output" || fails "Fedora: must say what to install"
+rm "$root/bin/dnf"
+fake pacman ''
+run build
+[ $status != 0 ] && grep -q 'pacman -S .*libutf8proc' "$root/output" || fails "Arch: must say what to install"

@@ -121,6 +121,7 @@ BEGIN {
     while ((getline row < table) > 0) { split(row, part, "\t"); if (part[1] == "option") has[part[2] " " part[3]] = 1; if (part[1] == "verb") verb[part[2]] = 1 }
 }
 FNR == 1 { text = "" }
+/^error: / { next } # a message may name an option that there is not
 {
     if (text == "") start = FNR
     text = text $0

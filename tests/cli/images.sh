@@ -74,7 +74,7 @@ try 0 train small.yaml -q --set run.name=list --set data.path= --set data.train_
 same list
 sed -n '2,$s/,.*//p' set/val.csv >names # of a folder: below data.path; of a list: as it says
 try 0 predict runs/whole --out p.csv
-head -n 1 p.csv | grep -q '^sample,file,probability.0,probability.1,probability.2$' || bad "p.csv begins with $(head -n 1 p.csv)"
+head -n 1 p.csv | grep -q '^sample,file,class,probability.ant,probability.bee,probability.cat$' || bad "p.csv begins with $(head -n 1 p.csv)"
 tail -n +2 p.csv | cut -d, -f1,2 | cmp - <(awk '{ print NR - 1 "," $0 }' names) || bad "p.csv names other files: $(head -n 3 p.csv)"
 cp -r set odd # a name that a file may have: control characters as tables show them, the rest as CSV has it
 mv "$(ls odd/val/ant/* | head -n 1)" odd/val/ant/$'0\e[2J,\n"x".ppm'
@@ -87,6 +87,13 @@ has p.csv '^0,train/ant/0.ppm,0$'
 try 0 predict runs/whole set/val/bee/1.PPM "$cat_file" --out p.csv --output predicted
 [ "$(tail -n +2 p.csv)" = "0,set/val/bee/1.PPM,1
 1,$cat_file,2" ] || bad "p.csv is not of the files: $(cat p.csv)"
+# a folder stands for its images, in the order of their names
+mkdir folder; cp set/val/bee/1.PPM folder/b.ppm; cp set/val/cat/0.jpg folder/a.jpg; echo >folder/notes.txt
+try 0 predict runs/whole folder --out p.csv --output predicted
+[ "$(tail -n +2 p.csv)" = "0,folder/a.jpg,2
+1,folder/b.ppm,1" ] || bad "p.csv is not of the folder: $(cat p.csv)"
+try 0 predict runs/whole folder; has out '^a.jpg +cat '; has out '^b.ppm +bee '
+rm folder/*; refused 2 'folder: a folder without images' predict runs/whole folder
 refused 2 'nowhere.ppm: no such image file' predict runs/whole nowhere.ppm --out p.csv
 try 0 predict runs/list --out p.csv --output predicted
 tail -n +2 p.csv | cut -d, -f2 | cmp - names || bad "p.csv names other files than the list: $(head -n 3 p.csv)"
@@ -206,6 +213,6 @@ if [ "$jpeg" ]; then
     head -c 900 set/train/cat/0.jpg >other/train/cat/0.jpg
     refused 1 'other/train/cat/0.jpg: damaged JPEG of 900 bytes: Premature end of JPEG file' "${run[@]}" --set train.steps=0 --set data.path=other
 else
-    left_out "JPEG images (Debian: libjpeg62-turbo-dev)"
+    left_out "JPEG images (Debian: libjpeg-dev)"
 fi
 finish

@@ -89,7 +89,7 @@ refused 1 'or set model.rename: \[\{from: "module.\*", to: "\*"\}\] \(docs' "${o
 refused 1 'to: "\*"\}\] and model.reset: head.y \(docs' "${other[@]}" "${head[@]}" "${prefix[@]}"
 refused 1 'or set model.reset: head.y and model.init_strict: false \(docs' "${other[@]}" --set "model.rename=[{from: \"head.*\", to: \"fc.*\"}]"
 refused 1 'this very configuration$' "${other[@]}" --set "model.hidden=[9, 8, 7]"
-try 0 "${other[@]}" "${head[@]}" --set model.reset=head.y
+try 0 "${other[@]}" "${head[@]}" --set model.reset=head.y --set run.name=new_head
 try 0 "${begin[@]}" --set run.name=reset --set model.reset=head --set model.classes=10
 try 0 "${begin[@]}" --set run.name=again --set model.reset=head --set train.steps=1
 cmp runs/reset/checkpoints/latest/model.safetensors runs/again/checkpoints/latest/model.safetensors || bad "$what: another new head"

@@ -33,6 +33,8 @@ says '^plot img loss over steps, a drawing' '[document.activeElement.className, 
 key End; says '^training  [0-9.]+  \(step 30\)' "$shown"
 key ArrowLeft; says '^training  [0-9.]+  \(step (29|30)\)' "$shown"
 key Tab; says '^$' "$shown"
+try 0 predict runs/first --wrong mistakes.html --count 5
+fine mistakes.html
 fine runs/first/log/rank-0.memory.html
 whole runs/first/log/rank-0.memory.html
 visit runs/first/log/rank-0.memory.html 400 light # no mark of a chart lies over another
@@ -99,7 +101,7 @@ says '^to_device' '[...document.querySelectorAll("figure th[scope=row]")].map(e 
 js '(choose(drawings[0], steps[0].collectives.find(x => x.c.kind === "to_device")), 0)'
 says '^to_device of unit .*moved[0-9.]+ KiB' 'facts.textContent'
 long=$(printf 'long_%.0s' $(seq 19))
-try 0 explain qwen2.5-wikitext --set run.name="$long" --html qwen.html; fine qwen.html
+try 0 explain qwen2.5-wikitext --set model.init=random --set run.name="$long" --html qwen.html; fine qwen.html
 says 'all_reduce over tp' 'drawings[0].lanes.map(l => l.name)'
 js '(choose(drawings[0], steps[0].spans.find(s => s.node.op === "linear")), 0)'
 says 'tp: (Shard|Replicate)' 'facts.textContent'
@@ -167,7 +169,7 @@ says '^3$' 'document.querySelectorAll(".link").length'
 js '(document.querySelectorAll(".flow button")[7].click(), 0)'
 says '^true max_pool' '[document.querySelectorAll(".flow button")[7].getAttribute("aria-expanded"), document.querySelectorAll(".flow>li")[7].querySelector("ol").innerText].join(" ")'
 quiet
-try 0 inspect qwen2.5-wikitext --html model.html # an axis splits its outputs
+try 0 inspect qwen2.5-wikitext --set model.init=random --html model.html # an axis splits its outputs
 fine model.html
 says '^true$' 'data.tensors.every(t => t.held.length > 0)'
 # a hundred thousand tensors with long names

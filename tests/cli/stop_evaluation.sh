@@ -224,4 +224,18 @@ STOP_AT=0:100 try 75 eval runs/whole --module ./model.so; has err "^stopped afte
 SLOW=0.005 STOP_RANK=1 STOP_AT=0:45 try 75 eval runs/whole --module ./model.so --workers 2; has err "stopped after [0-9]+ of 200 samples of an evaluation$"; times 0 err '^error'
 STOP_AT=0:100 try 75 predict runs/whole --module ./model.so --out y.csv
 has err "^stopped after [0-9]+ of 200 samples; y.csv is not written$"; [ ! -e y.csv ] || bad "$what: writes y.csv"
+# ---- evaluations of eval.every_steps, within epochs: a stop in one, before the first batch or in a later one, and the next start begins with it
+every="--set eval.every_steps=4 --set checkpoint.every_steps=2 --set checkpoint.keep=20"
+try 0 train recipe.yaml --set run.name=within $every
+[ "$(sed -nE 's/.*"kind":"eval","step":([0-9]+),.*/\1/p' runs/within/metrics.jsonl | tr '\n' ' ')" = "4 6 8 12 16 18 20 24 " ] || bad "$what: evaluated after other steps: $(rows within)"
+diff <(rows whole | grep -v '"kind":"eval"') <(rows within | grep -v '"kind":"eval"') || bad "$what: evaluations change the training"
+for at in 0:0 0:100 4:60; do
+    STOP_AT=$at try 75 train recipe.yaml --set run.name="at$at" $every
+    try 0 train recipe.yaml --set run.name="at$at" $every; alike "at$at" within
+done
+STOP_AT=3:45 STOP_RANK=1 SLOW=0.002 try 75 train recipe.yaml --set run.name=ranks $every --workers 2
+try 0 train recipe.yaml --set run.name=ranks $every; alike ranks within
+KILL=1 STOP_AT=2:60 try 137 train recipe.yaml --set run.name=killed-within $every
+try 0 train recipe.yaml --set run.name=killed-within $every; cmp runs/within/checkpoints/latest/model.safetensors runs/killed-within/checkpoints/latest/model.safetensors || bad "$what: other weights"
+
 finish

@@ -97,7 +97,7 @@ try 0 inspect runs/sequence4/checkpoints/latest --verify
 try 0 train recipe.yaml --set run.name=sequence4 --set model.kv_heads=2 --set model.vocab_size=260 --set train.steps=0; has err "continues after step 3"
 try 0 plan recipe.yaml --workers 2 "${even[@]}"; has out "reduce_scatter over tp +20 a step"; has out "all_gather over tp"
 try 0 explain recipe.yaml --workers 2 "${even[@]}"; has out "all_gather cross_entropy  over tp"
-refused 2 "has 1 heads, which the 2 ranks of axis tp do not divide" plan recipe.yaml --workers 2 --set "parallel.mesh={dp: auto, tp: 2}"
+refused 2 "has 1 (key/value )?heads, which the 2 ranks of axis tp do not divide" plan recipe.yaml --workers 2 --set "parallel.mesh={dp: auto, tp: 2}"
 
 # ---- what it says: the same for any threads, and for a seed; as text, as JSON, from a checkpoint and from a folder as Hugging Face has them
 prompt=(--prompt "the 3-th of many" --tokens 12)
@@ -130,7 +130,7 @@ refused 2 "seed needs --temperature T" predict runs/whole --seed 3
 # ---- two ranks split the layers: the same text, printed once
 try 0 predict runs/tp "${prompt[@]}"; cp out said; try 0 predict runs/tp "${prompt[@]}" --workers 2; cmp out said || bad "$what: another text"; once err "12 tokens, "
 try 0 predict runs/tp "${prompt[@]}" --workers 2 --json; once out '"text":".*"prompt_tokens":16'
-refused 2 "--workers 2: .*has 1 heads, which the 2 ranks of axis tp do not divide" predict runs/whole "${prompt[@]}" --workers 2
+refused 2 "--workers 2: .*has 1 (key/value )?heads, which the 2 ranks of axis tp do not divide" predict runs/whole "${prompt[@]}" --workers 2
 
 try 0 runs --metrics whole --steps; has out "tokens/s"
 try 0 export runs/whole --to model.safetensors

@@ -93,7 +93,7 @@ static void test_middle(void **state)
 static bytes corpus(const char *name)
 {
     if (!ls_jpeg_is_read)
-        ls_test_skip("this build has no libjpeg (Debian: libjpeg62-turbo-dev)");
+        ls_test_skip("this build has no libjpeg (Debian: libjpeg-dev)");
     char path[512], *text;
     bytes b = { 0 };
     snprintf(path, sizeof path, "%s/tests/fuzz/corpus/image/%s", LS_TEST_SOURCE_DIR, name);

@@ -249,6 +249,9 @@ static const useless USELESS[] = {
     { "checkpoint.best.metric",
       { "checkpoint={every_epochs: -1, best: {metric: eval_accuracy, mode: max}}" },
       "no effect with checkpoint.every_epochs -1" },
+    { "eval.every_steps",
+      { "eval={every_epochs: -1, every_steps: 5}" },
+      "no effect with eval.every_epochs -1" },
     { "checkpoint.every_steps",
       { "checkpoint={every_epochs: -1, every_steps: 5}" },
       "no effect with checkpoint.every_epochs -1" },
@@ -270,6 +273,13 @@ static const useless USELESS[] = {
     { "checkpoint.export", { "checkpoint.export=model.zip" }, "must end in .safetensors, .pt or" },
     { "checkpoint.export", { "checkpoint.export=../model.pt" }, "below the run's folder" },
     { "checkpoint.export", { "checkpoint.export=checkpoints/a.pt" }, "below the run's folder" },
+    { "checkpoint.export_best",
+      { "checkpoint={every_epochs: -1, export_best: model.pt}" },
+      "no effect with checkpoint.every_epochs -1" },
+    { "checkpoint.export_best",
+      { "checkpoint={async: true, export_best: model.pt}" },
+      "no effect with checkpoint.async true" },
+    { "checkpoint.export_best", { "checkpoint.export_best=log/{epoch}.pt" }, "below the run's folder" },
     { "checkpoint.async",
       { "checkpoint={every_epochs: -1, async: true}" },
       "no effect with checkpoint.every_epochs -1" },
@@ -345,7 +355,7 @@ static const char *recipe_file(void)
 static void refused(const char *key, const char *const *sets, int n, const char *says)
 {
     ls_compiled_recipe c;
-    const ls_recipe_arg arg = { recipe_file(), n, sets };
+    const ls_recipe_arg arg = { .name = recipe_file(), .n_sets = n, .sets = sets };
     const ls_status s = ls_compiled_recipe_make(&c, &arg, 0, NULL);
     if (s == LS_OK)
         fail_msg("%s: %s %s has no effect and is not refused", key, sets[0], n > 1 ? sets[1] : "");

@@ -58,6 +58,7 @@ static const char *other_value(const ls_key *k, char buffer[64])
         { "checkpoint.best.metric", "eval_accuracy" },
         { "checkpoint.best.mode", "max" },
         { "checkpoint.export", "\"full model/m.pt\"" },
+        { "checkpoint.export_best", "\"{date}-{epoch}.pt\"" },
         { "schedule.min_lr", "1e-5" },
         { "optimizer.decay_rate", "-0.5" },
         { "optimizer.betas", "[0.5, 0.75]" },

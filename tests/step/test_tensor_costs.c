@@ -17,9 +17,13 @@ static void what_cannot_be(void **state)
     (void)state;
     job j = layout(1, 1, 4, LS_DATA_FSDP);
     ls_compiled c;
-    ASSERT_FAILS(ls_compile(&c, build_decoder, &QWEN, &j.o, NULL), LS_E_USAGE, "mesh: ",
-                 "model.layers.0.self_attn has 2 heads, which the 4 ranks of axis tp do not divide");
+    ASSERT_FAILS(
+        ls_compile(&c, build_decoder, &QWEN, &j.o, NULL), LS_E_USAGE, "mesh: ",
+        "model.layers.0.self_attn has 2 key/value heads, which the 4 ranks of axis tp do not divide");
+    /* the heads are named although the size of a weight would be refused first */
     j = layout(1, 1, 3, LS_DATA_FSDP);
+    ASSERT_FAILS(ls_compile(&c, build_decoder, &QWEN, &j.o, NULL), LS_E_USAGE, "mesh: ",
+                 "model.layers.0.self_attn has 4 heads, which the 3 ranks of axis tp do not divide");
     j.o.parallel.tensor = "colwise:gate_proj colwise:up_proj rowwise:down_proj";
     ASSERT_FAILS(ls_compile(&c, build_decoder, &QWEN, &j.o, NULL), LS_E_USAGE,
                  "dimension 0 of parameter model.layers.0.mlp.gate_proj.weight has size 40",

@@ -34,6 +34,32 @@ const row = (cells, of = 'td') => h('tr', {}, cells.map((c, i) => h(i || of === 
 const table = (head, rows) =>
   h('div', { className: 'scroll', tabIndex: 0 }, h('table', {}, h('thead', {}, row(head, 'th')), h('tbody', {}, rows.map(r => row(r)))));
 
+/* Makes the headings of a table buttons that sort its rows: by data-v of the cells, or by their texts. */
+function sortable(table) {
+  const rows = [...table.tBodies[0].rows], headings = [...table.tHead.rows[0].cells];
+  headings.forEach((th, column) => {
+    const button = h('button', { type: 'button' }, ...th.childNodes);
+    th.append(button);
+    button.addEventListener('click', () => {
+      const up = th.getAttribute('aria-sort') !== 'ascending';
+      headings.forEach(h => h.removeAttribute('aria-sort'));
+      th.setAttribute('aria-sort', up ? 'ascending' : 'descending');
+      const value = row => {
+        const cell = row.cells[column];
+        return !cell ? '' : cell.dataset.v !== undefined ? +cell.dataset.v : cell.textContent.trim();
+      };
+      const order = rows.map(row => [value(row), row]).sort(([a], [b]) => {
+        if (a === '' || b === '')
+          return (a === '') - (b === ''); /* rows without a value stay at the end */
+        const sign = typeof a === 'number' && typeof b === 'number' ? a - b : String(a).localeCompare(String(b), 'en', { numeric: true });
+        return up ? sign : -sign;
+      });
+      table.tBodies[0].append(...order.map(o => o[1]));
+    });
+  });
+  return headings;
+}
+
 const count = n => Math.round(n).toLocaleString('en');
 function bytes(n) {
   const units = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];

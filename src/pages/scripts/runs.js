@@ -15,27 +15,7 @@ const boxes = rows.map(r => {
 });
 const ticked = () => rows.filter((r, k) => boxes[k].checked && !r.hidden).map(r => +r.dataset.run).sort((a, b) => a - b);
 
-const headings = [...runsTable.tHead.rows[0].cells];
-headings.forEach((th, column) => {
-  const button = h('button', { type: 'button' }, ...th.childNodes);
-  th.append(button);
-  button.addEventListener('click', () => {
-    const up = th.getAttribute('aria-sort') !== 'ascending';
-    headings.forEach(h => h.removeAttribute('aria-sort'));
-    th.setAttribute('aria-sort', up ? 'ascending' : 'descending');
-    const value = row => {
-      const cell = row.cells[column];
-      return !cell ? '' : cell.dataset.v !== undefined ? +cell.dataset.v : cell.textContent.trim();
-    };
-    const order = rows.map(row => [value(row), row]).sort(([a], [b]) => {
-      if (a === '' || b === '')
-        return (a === '') - (b === ''); /* rows without a value stay at the end */
-      const sign = typeof a === 'number' && typeof b === 'number' ? a - b : String(a).localeCompare(String(b), 'en', { numeric: true });
-      return up ? sign : -sign;
-    });
-    runsTable.tBodies[0].append(...order.map(o => o[1]));
-  });
-});
+const headings = sortable(runsTable);
 
 const find = h('input', { type: 'search', id: 'find', placeholder: 'name or state', attributes: { autocomplete: 'off', spellcheck: 'false' } });
 const found = h('span', { className: 'note', attributes: { role: 'status' } });

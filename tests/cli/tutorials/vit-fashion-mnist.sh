@@ -6,6 +6,7 @@ idx_data data/fashion-mnist 128 32 28
 sudo make deps install
 
 lockstep train vit-fashion-mnist --workers 2 --set run.name=fsdp_mnist \
+    --set precision.param=f16 --set precision.reduce=f16 --set parallel.offload=cpu \
     --set checkpoint.export=full_model/full-model.pt
 has err "ranks +2 on 1 host"; has err "model  runs/fsdp_mnist/full_model/full-model.pt: 128 tensors"
 lockstep runs --metrics fsdp_mnist
@@ -50,10 +51,14 @@ has out "rank 1"
 # ---- what saves memory, at the real size
 lockstep plan vit-fashion-mnist --workers 2 --set parallel.gather=copy \
     --compare parallel.reshard_after_forward=true,false --compare parallel.recompute=none,units
-has out "778 KiB"; has out "3.8 MiB"
+said '^\| `reshard_after_forward: true` \|' 1
+said '^\| `reshard_after_forward: false` \|' 3
+said '^\| true, `recompute: units` \|' 2
 lockstep plan vit-fashion-mnist --workers 2 --set parallel.gather=copy \
     --compare precision.param=f32,f16 --compare parallel.offload=none,cpu
-has out "389 KiB"
+said '^\| true, `precision.param: f16` \|' 3
+said '^\| true, `offload: cpu` \|' 2
+said '^\| all of the tutorial' 4
 
 # ---- files, and memory while it trains
 ls runs/fsdp_mnist runs/fsdp_mnist/checkpoints/latest/
@@ -66,5 +71,7 @@ has err "trace of steps 8 to 10: runs/scheduled/log/rank-0.2.trace.json"
 # ---- the same in C
 cc examples/vit_fsdp.c $(pkg-config --cflags --libs lockstep) -o vit_fsdp
 lockstep launch --workers 2 ./vit_fsdp fashion-mnist runs in-c
-has runs/in-c/result.json '"state":"finished"'
+has runs/in-c/result.json '"state":"finished"'; has runs/in-c/result.json '"epoch":4'
+lockstep inspect runs/in-c/full-model.pt
+has out "elements in 128 tensors"
 finish

@@ -1,0 +1,241 @@
+/* outputs_rows.c - what `lockstep predict --out FILE.csv|.jsonl` writes of a sample: numbers, or the
+ * probabilities of classes under their names. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/shown.h"
+#include "base/sys.h"
+#include "outputs_own.h"
+
+bool ls_outputs_kind(const ls_outputs *j, const char *end)
+{
+    const char *dot = j->o->out ? strrchr(j->o->out, '.') : NULL;
+    return dot && !strcmp(dot, end);
+}
+
+/* ---- classes */
+
+/* The name of a class, or its number. */
+static const char *class_of(char number[24], const ls_outputs *j, int64_t class)
+{
+    const ls_field *labels = j->named ? ls_dataset_field(j->named, "labels") : NULL;
+    snprintf(number, 24, "%lld", (long long)class);
+    return labels && labels->names && class < labels->below ? labels->names[class] : number;
+}
+
+/* The probabilities of an image classifier. */
+static bool is_probability(const ls_outputs *j, int k)
+{
+    const ls_type *t = &j->outputs[k].tensor.type;
+    return !strcmp(j->outputs[k].name, "probability") && t->ndim == 2 && t->dims[0] == 1 && t->dims[1] > 1;
+}
+
+static int64_t highest(const float *x, int64_t n)
+{
+    int64_t at = 0;
+    for (int64_t i = 1; i < n; i++)
+        at = x[i] > x[at] ? i : at;
+    return at;
+}
+
+int64_t ls_outputs_class(const ls_outputs *j, int k, int64_t row)
+{
+    const ls_tensor *t = &j->outputs[k].tensor;
+    const int64_t count = ls_type_count(&t->type);
+    return highest((const float *)t->data + row * count, count);
+}
+
+/* e^x / the sum of these; the largest x gives 1 before the division, so nothing overflows. */
+static void to_probabilities(float *x, int64_t n)
+{
+    const double top = (double)x[highest(x, n)];
+    double sum = 0;
+    for (int64_t i = 0; i < n; i++)
+        sum += exp((double)x[i] - top);
+    for (int64_t i = 0; i < n; i++)
+        x[i] = (float)(exp((double)x[i] - top) / sum);
+}
+
+ls_shown_as ls_outputs_shown_as(const ls_outputs *j, int k)
+{
+    const ls_recipe *r = j->saved.recipe;
+    const ls_type *t = &j->outputs[k].tensor.type;
+    const int64_t count = ls_type_count(t);
+    if (j->o->output || ls_outputs_kind(j, ".npy") || t->dtype != LS_F32)
+        return LS_AS_NUMBERS;
+    for (int i = 0; i < r->loss.n; i++)
+        if (!strcmp(r->loss.at[i].of, j->outputs[k].name))
+            return r->loss.at[i].kind == LS_LOSS_BCE ? LS_AS_SCORE
+                   : r->loss.at[i].kind == LS_LOSS_CROSS_ENTROPY && count == t->dims[t->ndim - 1]
+                       ? LS_AS_CLASSES
+                       : LS_AS_NUMBERS;
+    return LS_AS_NUMBERS;
+}
+
+/* Makes probabilities of n samples. */
+void ls_outputs_probabilities(ls_outputs *j, int64_t n)
+{
+    for (int k = 0; k < j->n_outputs; k++) {
+        const int64_t count = ls_type_count(&j->outputs[k].tensor.type);
+        float *x = j->outputs[k].tensor.data;
+        for (int64_t r = 0; r < n && j->as[k] == LS_AS_CLASSES; r++)
+            to_probabilities(x + r * count, count);
+        for (int64_t i = 0; i < n * count && j->as[k] == LS_AS_SCORE; i++)
+            x[i] = (float)(1 / (1 + exp(-(double)x[i])));
+    }
+}
+
+void ls_outputs_number(ls_str *out, const ls_tensor *t, int64_t i, const char *nan)
+{
+    char text[32];
+    switch (t->type.dtype) {
+    case LS_F32: {
+        const float x = ((const float *)t->data)[i];
+        ls_str_add(out, nan && !isfinite(x) ? nan : ls_format_f32(text, x));
+        return;
+    }
+    case LS_F64: {
+        const double x = ((const double *)t->data)[i];
+        ls_str_add(out, nan && !isfinite(x) ? nan : ls_format_f64(text, x));
+        return;
+    }
+    case LS_I64: ls_str_printf(out, "%lld", (long long)((const int64_t *)t->data)[i]); return;
+    case LS_I32: ls_str_printf(out, "%d", ((const int32_t *)t->data)[i]); return;
+    default: ls_str_printf(out, "%d", ((const uint8_t *)t->data)[i]);
+    }
+}
+
+/* The elements of dimension `dim` and those inside it, as JSON; *i: the next element. */
+static void add_nested(ls_str *out, const ls_tensor *t, int dim, int64_t *i)
+{
+    if (dim == t->type.ndim) {
+        ls_outputs_number(out, t, (*i)++, "null");
+        return;
+    }
+    ls_str_add(out, "[");
+    for (int64_t k = 0; k < t->type.dims[dim]; k++) {
+        ls_str_add(out, k ? "," : "");
+        add_nested(out, t, dim + 1, i);
+    }
+    ls_str_add(out, "]");
+}
+
+/* The number of the sample and, if it is a file, its name. */
+static ls_status add_sample(const ls_outputs *j, ls_str *out, int64_t sample, bool json)
+{
+    ls_json line = { 0 };
+    char *name = j->set->file ? j->set->file(j->set, sample) : NULL;
+    if (j->set->file)
+        LS_TRY(ls_sys_have(name));
+    if (json) {
+        ls_json_object(&line, NULL);
+        ls_json_int(&line, "sample", sample);
+        if (name)
+            ls_json_text(&line, "file", name);
+        ls_str_add(out, ls_str_text(&line.out));
+        ls_str_inherit(out, &line.out);
+        ls_str_release(&line.out);
+    } else {
+        ls_str_printf(out, name ? "%lld," : "%lld", (long long)sample);
+        ls_str_add_csv(out, name ? name : "");
+    }
+    free(name);
+    return LS_OK;
+}
+
+const char *ls_outputs_column(char out[160], const ls_outputs *j, int k)
+{
+    snprintf(out, 160, "%s%s", j->outputs[k].name, j->as[k] == LS_AS_NUMBERS ? "" : ".probability");
+    return out;
+}
+
+/* Before the probabilities of an output: the class with the highest one. */
+static void add_class(const ls_outputs *j, ls_str *out, int k, int64_t row, bool json)
+{
+    char number[24];
+    if (j->as[k] == LS_AS_CLASSES) {
+        const long long class = (long long)ls_outputs_class(j, k, row);
+        json ? ls_str_printf(out, ",\"%s\":%lld", j->outputs[k].name, class)
+             : ls_str_printf(out, ",%lld", class);
+    }
+    if (!is_probability(j, k))
+        return;
+    const char *name = class_of(number, j, ls_outputs_class(j, k, row));
+    if (json) {
+        ls_json text = { 0 };
+        ls_json_text(&text, NULL, name);
+        ls_str_printf(out, ",\"class\":%s", ls_str_text(&text.out));
+        ls_str_release(&text.out);
+    } else {
+        ls_str_add(out, ",");
+        ls_str_add_csv(out, name);
+    }
+}
+
+/* The probabilities by the names of their classes. */
+static void add_named(const ls_outputs *j, ls_str *out, int k, int64_t i)
+{
+    const ls_tensor *t = &j->outputs[k].tensor;
+    ls_json all = { 0 };
+    char number[32], name[24];
+    ls_json_object(&all, NULL);
+    for (int64_t c = 0; c < ls_type_count(&t->type); c++)
+        ls_json_raw(&all, class_of(name, j, c), ls_format_f32(number, ((const float *)t->data)[i + c]));
+    ls_json_close_object(&all);
+    ls_str_printf(out, ",\"%s\":%s", j->outputs[k].name, ls_str_text(&all.out));
+    ls_str_inherit(out, &all.out);
+    ls_str_release(&all.out);
+}
+
+ls_status ls_outputs_line(const ls_outputs *j, ls_str *out, int64_t sample, int64_t row, bool json)
+{
+    char name[160];
+    LS_TRY(add_sample(j, out, sample, json));
+    for (int k = 0; k < j->n_outputs; k++) {
+        const ls_tensor *t = &j->outputs[k].tensor;
+        const int64_t count = ls_type_count(&t->type);
+        int64_t i = row * count;
+        add_class(j, out, k, row, json);
+        if (json && is_probability(j, k))
+            add_named(j, out, k, i);
+        else if (json) {
+            ls_str_printf(out, ",\"%s\":", ls_outputs_column(name, j, k));
+            add_nested(out, t, t->type.dims[0] == 1, &i);
+        }
+        for (int64_t c = 0; c < count && !json; c++) {
+            ls_str_add(out, ",");
+            ls_outputs_number(out, t, i + c, NULL);
+        }
+    }
+    ls_str_add(out, json ? "}\n" : "\n");
+    return LS_OK;
+}
+
+void ls_outputs_header(const ls_outputs *j, ls_str *out)
+{
+    ls_str column = { 0 };
+    char name[160], number[24];
+    ls_str_add(out, j->set->file ? "sample,file" : "sample");
+    for (int k = 0; k < j->n_outputs; k++) {
+        const int64_t count = ls_type_count(&j->outputs[k].tensor.type);
+        ls_outputs_column(name, j, k);
+        if (is_probability(j, k))
+            ls_str_add(out, ",class");
+        if (j->as[k] == LS_AS_CLASSES)
+            ls_str_printf(out, ",%s", j->outputs[k].name);
+        for (int64_t c = 0; c < count; c++)
+            if (is_probability(j, k)) {
+                ls_str_clear(&column);
+                ls_str_printf(&column, "%s.%s", name, class_of(number, j, c));
+                ls_str_add(out, ",");
+                ls_str_add_csv(out, ls_str_text(&column));
+            } else
+                count == 1 ? ls_str_printf(out, ",%s", name)
+                           : ls_str_printf(out, ",%s.%lld", name, (long long)c);
+    }
+    ls_str_add(out, "\n");
+    ls_str_inherit(out, &column);
+    ls_str_release(&column);
+}
