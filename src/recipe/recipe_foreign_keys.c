@@ -140,7 +140,7 @@ const ls_foreign_name LS_FOREIGN_NAMES[] = {
     { "schedule lr_scheduler_type lr_scheduler scheduler scheduler_type lr_decay_style decay_type "
       "lr_schedule "
       "scheduler_name lr_policy sched schedule.name scheduler.name scheduler.type lr_scheduler.type",
-      "schedule.type", "constant, step, cosine or linear; each begins with schedule.warmup_steps" },
+      "schedule.type", "the shape of the rate, which begins with schedule.warmup_steps" },
     { "min_learning_rate lr_min eta_min end_lr final_lr", "schedule.min_lr", "a rate" },
     { "min_lr_rate min_lr_factor min_lr_ratio cosine_min_lr_ratio final_div_factor end_factor",
       "schedule.min_lr", "a rate, not a factor of optimizer.lr" },
@@ -478,7 +478,7 @@ const ls_foreign_name LS_FOREIGN_NAMES[] = {
       "nccl_timeout",
       "failure.stall_seconds", "seconds" },
     { "push_to_hub hub_model_id hub_token hub_strategy hub_private_repo push_to_hub_model_id", NULL,
-      MISSING "`lockstep export RUN --to FOLDER/` writes files that you can upload" },
+      MISSING "`lockstep export RUN --to whole.safetensors` writes a file that you can upload" },
     { "train_loop_config train_loop_per_worker training_args trainer training_arguments hparams "
       "hyperparameters callbacks plugins config_file",
       NULL, "not a key: its parts are keys of a recipe (docs/from-pytorch.md)" },

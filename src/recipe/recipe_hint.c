@@ -70,6 +70,18 @@ const ls_foreign_value *ls_foreign_value_find(const ls_key *k, const char *word)
     return NULL;
 }
 
+/* What is written in place of a value; NULL: nothing. A row without an answer has one as soon as the key
+ * takes one of its names, as a schedule that a later version has. */
+static const char *value_of(const ls_key *k, const ls_foreign_value *v)
+{
+    const bool words = k->kind == LS_KEY_CHOICE || k->kind == LS_KEY_WORD;
+    const char *one;
+    for (int i = 0; words && !v->ours && (one = ls_key_word(k, i)); i++)
+        if (has_name(v->theirs, one))
+            return one;
+    return v->ours;
+}
+
 /* ---- names that are nearly right */
 
 /* The next names in the keys below `group` ("" or "parallel.prefetch."); `names` has room for all. Returns
@@ -143,10 +155,11 @@ static ls_hint with_value(ls_hint h, const char *value, ls_arena *a)
     const ls_foreign_value *v = row >= 0 ? ls_foreign_value_find(ls_key_at(row), value) : NULL;
     if (!v)
         return h;
-    if (!v->ours)
+    const char *ours = value_of(ls_key_at(row), v);
+    if (!ours)
         return (ls_hint){ h.ours, ls_arena_printf(a, "'%s' is %s", value, v->how) };
-    return (ls_hint){ exists(v->ours) ? v->ours : ls_arena_printf(a, "%s: %s", h.ours, v->ours),
-                      v->how ? v->how : h.how };
+    return (ls_hint){ exists(ours) ? ours : ls_arena_printf(a, "%s: %s", h.ours, ours),
+                      v->ours && v->how ? v->how : h.how };
 }
 
 ls_hint ls_hint_known_key(const char *key, const char *value, ls_arena *a)
@@ -171,9 +184,10 @@ ls_status ls_hint_value(const ls_key *k, const char *value, const char *where, l
     const ls_foreign_value *v = ls_foreign_value_find(k, value);
     if (!v)
         return s;
-    if (v->ours)
-        return ls_fail(LS_E_USAGE, "%s: there is no '%s'; did you mean %s?%s%s%s", where, value, v->ours,
-                       v->how ? " (" : "", v->how ? v->how : "", v->how ? ")" : "");
+    const char *ours = value_of(k, v), *how = v->ours ? v->how : NULL;
+    if (ours)
+        return ls_fail(LS_E_USAGE, "%s: there is no '%s'; did you mean %s?%s%s%s", where, value, ours,
+                       how ? " (" : "", how ? how : "", how ? ")" : "");
     return ls_fail(LS_E_USAGE, "%s: '%s' is %s", where, value, v->how);
 }
 

@@ -15,6 +15,7 @@ typedef struct source {
     bool lines;                  /* a file: messages have the number of the line */
     bool recorded;               /* the recipe of a run or a checkpoint */
     const struct source *parent; /* the file that includes this one, or NULL */
+    ls_str *unknown;             /* of a text: the messages about its unknown keys; else NULL */
 } source;
 
 static const char *where_text(const source *from, ls_arena *a, int line, const char *key)
@@ -42,6 +43,17 @@ static ls_status unknown_key(const source *from, ls_arena *a, int line, const ch
         return ls_fail(LS_E_USAGE, "%s: unknown key; %s", where, hint.how);
     return ls_fail(LS_E_USAGE,
                    "%s: unknown key (docs/recipe.md, or `lockstep recipe --reference`, lists all)", where);
+}
+
+/* A text with names of another program has many: one message says all. */
+static ls_status note_unknown_key(const source *from, ls_arena *a, int line, const char *key,
+                                  const ls_yaml *value)
+{
+    const ls_status s = unknown_key(from, a, line, key, value);
+    if (s != LS_E_USAGE || !from->unknown)
+        return s;
+    ls_str_printf(from->unknown, "%s%s", from->unknown->len ? "\n" : "", ls_error_message());
+    return LS_OK;
 }
 
 static const char *origin_text(const source *from, ls_arena *a, int line, const char *env)
@@ -127,7 +139,7 @@ static ls_status apply(ls_recipe_state *state, const source *from, const char *k
     if (*key && !ls_key_is_section(key)) {
         bool done;
         LS_TRY(apply_inside(state, from, key, value, line, &done));
-        return done ? LS_OK : unknown_key(from, &state->arena, line, key, value);
+        return done ? LS_OK : note_unknown_key(from, &state->arena, line, key, value);
     }
     if (is_null(value))
         return LS_OK;
@@ -146,9 +158,10 @@ static ls_status apply(ls_recipe_state *state, const source *from, const char *k
         if (!*key && !strcmp(c->key, "include"))
             continue;
         if (strchr(c->key, '.'))
-            return unknown_key(from, &state->arena, c->key_line, c->key, ls_yaml_real(c));
-        LS_TRY(apply(state, from, *key ? ls_arena_printf(&state->arena, "%s.%s", key, c->key) : c->key, c,
-                     c->key_line));
+            LS_TRY(note_unknown_key(from, &state->arena, c->key_line, c->key, ls_yaml_real(c)));
+        else
+            LS_TRY(apply(state, from, *key ? ls_arena_printf(&state->arena, "%s.%s", key, c->key) : c->key, c,
+                         c->key_line));
     }
     return LS_OK;
 }
@@ -199,7 +212,14 @@ static ls_status apply_text(ls_recipe_state *state, const char *text, size_t siz
             for (const ls_yaml *item = value->child; item; item = item->next)
                 LS_TRY(apply_include(state, from, ls_yaml_real(item), item->line));
     }
-    return apply(state, from, "", root, root->line);
+    ls_str unknown = { 0 };
+    source with = *from;
+    with.unknown = &unknown;
+    ls_status s = apply(state, &with, "", root, root->line);
+    if (s == LS_OK && (s = ls_str_status(&unknown)) == LS_OK && unknown.len)
+        s = ls_fail(LS_E_USAGE, "%s", ls_str_text(&unknown));
+    ls_str_release(&unknown);
+    return s;
 }
 
 static ls_status no_such_recipe(const char *name)

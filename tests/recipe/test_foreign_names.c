@@ -68,7 +68,9 @@ static void values_are_translated(void **state)
         { "schedule.type=StepLR", "did you mean step?" },
         { "scheduler=CosineAnnealingLR", "did you mean schedule.type: cosine?" },
         { "data.type=cifar10", "did you mean images?" },
-        { "save_strategy=steps", "did you mean checkpoint.every_epochs?" },
+        { "save_strategy=epoch", "did you mean checkpoint.every_epochs: 1?" },
+        { "evaluation_strategy=no", "did you mean eval.every_epochs: -1?" },
+        { "report_to=wandb", "did you mean log.tensorboard? ('wandb' is not in this version" },
         { "greater_is_better=true", "did you mean checkpoint.best.mode: max?" },
     };
     for (size_t i = 0; i < sizeof TOLD / sizeof *TOLD; i++)
@@ -88,6 +90,11 @@ static void names_in_sections_of_other_programs(void **state)
     REFUSED(MINIMAL "train:\n  dataloader: {pin_memory: true}\n", "here.yaml:4: train.dataloader.pin_memory",
             "not needed");
     REFUSED(MINIMAL "activation_checkpoint: {mode: full}\n", "did you mean parallel.recompute: units?");
+    /* one message has all of them */
+    REFUSED(MINIMAL "train:\n  batch_size: 8\n  amp: fp16\noptim: adamw_torch\n",
+            "here.yaml:4: train.batch_size: ",
+            "\nhere.yaml:5: train.amp: unknown key; did you mean precision.param: f16?",
+            "\nhere.yaml:6: optim: unknown key; did you mean optimizer.type: adamw?");
     REFUSED(MINIMAL "training: {quantum: 8}\n", "here.yaml:3: training: unknown key (docs/recipe.md");
 }
 
