@@ -104,15 +104,29 @@ static ls_status add_name(char ***names, int *room, reader *r)
     return LS_OK;
 }
 
-/* Finds the wanted columns among the names in the first line. */
-static ls_status read_header(reader *r, const char *const *wanted)
+static void free_names(char **names, int n)
 {
-    char **names = NULL;
+    for (int f = 0; f < n; f++)
+        free(names[f]);
+    free(names);
+}
+
+/* The first line. The names are of the caller, also on failure. */
+static ls_status read_names(reader *r, char ***names)
+{
     int room = 0;
     ls_status s = r->n ? LS_OK : ls_fail(LS_E_FORMAT, "%s: it is empty", r->what);
     for (bool last = false; s == LS_OK && !last;)
         if ((s = next(r, true, &last)) == LS_OK)
-            s = add_name(&names, &room, r);
+            s = add_name(names, &room, r);
+    return s;
+}
+
+/* Finds the wanted columns among the names in the first line. */
+static ls_status read_header(reader *r, const char *const *wanted)
+{
+    char **names = NULL;
+    ls_status s = read_names(r, &names);
     if (s == LS_OK && !(r->place = ls_sys_malloc(sizeof *r->place * (size_t)r->fields)))
         s = ls_fail(LS_E_MEMORY, "%s: no memory for its columns", r->what);
     for (int f = 0; s == LS_OK && f < r->fields; f++)
@@ -128,9 +142,7 @@ static ls_status read_header(reader *r, const char *const *wanted)
         else
             r->place[f] = c;
     }
-    for (int f = 0; f < r->fields; f++)
-        free(names[f]);
-    free(names);
+    free_names(names, r->fields);
     return s;
 }
 
@@ -168,8 +180,8 @@ static ls_status read_row(reader *r, double *row, bool *empty)
 static size_t count_lines(const reader *r)
 {
     size_t lines = r->n > r->at;
-    for (const char *p = r->text + r->at, *end = r->text + r->n;
-         (p = memchr(p, '\n', (size_t)(end - p))); p++)
+    for (const char *p = r->text + r->at, *end = r->text + r->n; (p = memchr(p, '\n', (size_t)(end - p)));
+         p++)
         lines++;
     return lines;
 }
@@ -208,6 +220,20 @@ ls_status ls_csv_numbers(double **out, int64_t *rows, const char *text, size_t n
         *out = NULL;
     }
     free(r.place);
+    ls_str_release(&r.field);
+    return s;
+}
+
+ls_status ls_csv_names(char ***names, int *fields, const char *text, size_t n, const char *what)
+{
+    reader r = { .text = text, .what = what, .n = n, .line = 1 };
+    *names = NULL;
+    const ls_status s = read_names(&r, names);
+    if (s != LS_OK) {
+        free_names(*names, r.fields);
+        *names = NULL;
+    }
+    *fields = s == LS_OK ? r.fields : 0;
     ls_str_release(&r.field);
     return s;
 }

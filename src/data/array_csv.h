@@ -10,3 +10,5 @@
  * another number of fields than names, quotes that are not closed. */
 ls_status ls_csv_numbers(double **out, int64_t *rows, const char *text, size_t n, int columns,
                          const char *const *names, const char *what);
+/* The names of the first line: malloc'ed, as each of them is. LS_E_FORMAT: the text is empty, quotes. */
+ls_status ls_csv_names(char ***names, int *fields, const char *text, size_t n, const char *what);

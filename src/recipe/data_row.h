@@ -40,6 +40,12 @@ ls_status ls_recipe_pictures(ls_dataset **out, const ls_recipe *r, int n, const 
 ls_status ls_recipe_rows(ls_dataset **out, const ls_recipe *r, int n_fields, const char *const *fields,
                          int n_words, const char *const *words);
 
+/* Replaces ranges and patterns of columns in data.train and data.eval by the names that they have in the
+ * tables of data.train, and gives a table of data.eval without columns those of its field in data.train. So
+ * the recipe that a run stores has names. Tables that are not there are left for who opens them. LS_E_USAGE:
+ * as ls_columns_of. */
+ls_status ls_recipe_name_columns(ls_recipe *r);
+
 /* What data.augment asks for. */
 ls_augment ls_recipe_augment(const ls_recipe *r);
 ls_status ls_recipe_check_augment(const ls_recipe *r);

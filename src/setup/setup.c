@@ -98,6 +98,7 @@ static ls_status setup_make(ls_setup *s, ls_recipe *r, int ranks, int rank, int 
     LS_TRY(ls_recipe_open_model(r));
     LS_TRY(ls_recipe_parallel(&s->trainer.parallel, r, ranks, rank, ranks_per_host));
     LS_TRY(batches(s, r));
+    LS_TRY(ls_recipe_name_columns(r));
     LS_TRY(ls_shared_model_identify(r));
     s->model = ls_recipe_model(r);
     const bool images = ls_recipe_samples(r) == LS_SAMPLES_IMAGES;

@@ -94,4 +94,43 @@ try 0 predict runs/kind --out q.csv
 cut -d, -f2 q.csv | awk 'NR > 1 { n[$1 % 10 == 0]++ } END { exit !(n[0] == 9 && n[1] == 1) }' || bad "classes of a table do not give their share"
 try 0 predict runs/table --out q.jsonl --count 1
 has q.jsonl '^\{"sample":0,"row":[0-9]+,"y":'
+
+# ---- columns by range and pattern: the run has names, as the table of the training has them; another table may have them in another order
+awk 'BEGIN { OFS = ","; print "id,c0,c1,c2,y"; for (i = 0; i < 40; i++) print i, i, i * i, 40 - i, 3 * i }' >w.csv
+awk -F, 'BEGIN { OFS = "," } { print $5, $4, $3, $2, $1 }' w.csv >back.csv
+cat >names.yaml <<EOF
+model: {type: mlp, inputs: {x: [3]}, outputs: {z: []}, hidden: [8]}
+data: {type: arrays, train: {x: "w.csv:c0,c1,c2", z: "w.csv:y"}, eval: {x: "back.csv:c0,c1,c2", z: "back.csv:y"}}
+loss: {type: mse, of: z}
+train: {epochs: 1, global_batch: 8, drop_last: false, micro_batch: 2}
+EOF
+try 0 train names.yaml -q
+try 0 eval runs/names
+tail -n 1 out | sed 's/  [0-9.]* s$//' >names.txt
+for list in c0-c2 '*,!id,!y'; do
+    sed "s/train: {x: \"[^\"]*\"/train: {x: \"w.csv:$list\"/; s/back.csv:[^\"]*/back.csv/g" names.yaml >pattern.yaml
+    rm -rf runs/pattern
+    try 0 train pattern.yaml -q
+    cmp runs/names/checkpoints/latest/model.safetensors runs/pattern/checkpoints/latest/model.safetensors || bad "$list: other weights than with names"
+    has runs/pattern/recipe.yaml 'train: \{x: "w.csv:c0,c1,c2", z: "w.csv:y"\}'
+    has runs/pattern/recipe.yaml 'eval: \{x: "back.csv:c0,c1,c2", z: "back.csv:y"\}'
+    try 0 eval runs/pattern
+    tail -n 1 out | sed 's/  [0-9.]* s$//' | cmp - names.txt || bad "$list: another evaluation: $(cat out)"
+    try 0 eval runs/pattern --set 'data.eval={x: "back.csv:c0-c2", z: back.csv}'
+    tail -n 1 out | sed 's/  [0-9.]* s$//' | cmp - names.txt || bad "c0-c2 in the order of back.csv: $(cat out)"
+done
+try 0 train names.yaml -q --set run.name=pattern --set train.epochs=2 # a list is the same data as a pattern
+mv w.csv gone.csv                                                     # new rows need no table of the training
+try 0 predict runs/pattern back.csv --out p.csv
+mv gone.csv w.csv
+try 0 predict runs/pattern w.csv --out q.csv
+cmp p.csv q.csv || bad "other predictions of the same rows in another table"
+mkdir '${HOME}' && cp w.csv '${HOME}'
+try 0 train pattern.yaml -q --set run.name=dollar --set 'data.train.x=$${HOME}/w.csv:c0-c2'
+has runs/dollar/recipe.yaml 'HOME.*w.csv:c0,c1,c2'
+sed -i.bak 's/w.csv:[*][^"]*/w.csv:d*/' pattern.yaml
+refused 2 'pattern.yaml:2: data.train: .*w.csv: "d\*" names none of its columns: id, c0, c1, c2, y' train pattern.yaml -q
+mv pattern.yaml.bak pattern.yaml
+sed 's/z: "w.csv:y"/y: "w.csv:c0"/; s/ z: / y: /; s/{z:/{y:/; s/of: z/of: y/' pattern.yaml >other.yaml
+refused 2 'other.yaml:2:? data.eval: back.csv: data.train names the columns "c0" for field "y", and this table also has a column "y"' train other.yaml -q
 finish
