@@ -17,14 +17,16 @@ static void add_rate_chart(ls_str *out, const ls_rate_view *v, double *x)
         low = fmin(low, v->smooth[i]);
         high = fmax(high, i < v->n / 2 ? v->smooth[i] : low); /* not the losses that end the test */
     }
-    ls_chart_lines(out, &(ls_chart){ .title = "loss over the learning rate",
-                                     .x_name = "log10 of the learning rate",
-                                     .n = 2,
-                                     .series = { { &loss, "each step", "var(--c-sky)", .faint = true },
-                                                 { &smooth, "smoothed", "var(--c-blue)" } },
-                                     .low = low,
-                                     .high = high,
-                                     .height = 360 });
+    ls_chart_lines(
+        out, &(ls_chart){
+                 .title = "loss over the learning rate",
+                 .x_name = "log10 of the learning rate",
+                 .n = 2,
+                 .series = { { .curve = &loss, .name = "each step", .color = "var(--c-sky)", .faint = true },
+                             { &smooth, "smoothed", "var(--c-blue)" } },
+                 .low = low,
+                 .high = high,
+                 .height = 360 });
 }
 
 static void add_rate_table(ls_str *out, const ls_rate_view *v)
