@@ -20,6 +20,7 @@
 #include "metrics_csv.h"
 #include "remote.h"
 #include "run_lock.h"
+#include "hparams.h"
 #include "rundir_own.h"
 
 /* ---- making and opening */
@@ -256,6 +257,7 @@ static void destroy(ls_rundir **d)
     free(own->name);
     ls_str_release(&own->row.out);
     ls_str_release(&own->header);
+    ls_str_release(&own->hparams);
     free(own);
     free((*d)->path);
     free(*d);
@@ -286,7 +288,8 @@ static ls_rundir *create(const identity *i)
     d->metrics = (ls_run_metrics){
         .loss = NAN, .lr = NAN, .best_value = NAN, .stop_value = NAN, .plateau_value = NAN
     };
-    if (!d->path || (i->name && !own->name) || (i->best_metric && !own->best_metric))
+    const bool whole = !own->wants_events || ls_hparams_summary(&own->hparams, i->recipe) == LS_OK;
+    if (!whole || !d->path || (i->name && !own->name) || (i->best_metric && !own->best_metric))
         destroy(&d);
     return d;
 }

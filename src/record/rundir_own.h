@@ -13,6 +13,7 @@ typedef struct ls_saved_checkpoint {
 struct ls_rundir_private {
     int lock, metrics, csv, log, events, beat; /* file descriptors; -1: not open */
     bool wants_events;                         /* for TensorBoard */
+    ls_str hparams;                            /* for TensorBoard: the settings, until they are written */
     char *name, *best_metric;
     ls_str header; /* of metrics.csv of a user's program; empty: not read yet */
     ls_json row;   /* reused, so that a row allocates nothing once the text has grown */

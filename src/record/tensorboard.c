@@ -94,6 +94,17 @@ static uint32_t masked_crc(const void *data, size_t n)
     return (crc >> 15 | crc << 17) + 0xa282ead8u;
 }
 
+/* Puts length and CRCs around the event, which ends at `end`. Returns the size of the record. */
+static size_t end_record(uint8_t *record, uint8_t *end)
+{
+    const uint8_t *event = record + LENGTH_BYTES + CRC_BYTES;
+    const size_t length = (size_t)(end - event);
+    put_little(record, length, LENGTH_BYTES);
+    put_little(record + LENGTH_BYTES, masked_crc(record, LENGTH_BYTES), CRC_BYTES);
+    end = put_little(end, masked_crc(event, length), CRC_BYTES);
+    return (size_t)(end - record);
+}
+
 size_t ls_event_record(uint8_t out[LS_EVENT_RECORD], double time, int64_t step, int n,
                        const ls_scalar *scalars)
 {
@@ -102,11 +113,7 @@ size_t ls_event_record(uint8_t out[LS_EVENT_RECORD], double time, int64_t step, 
         tags += strlen(scalars[i].tag) + 16;
     LS_CHECK(tags < LS_EVENT_RECORD / 2, "the names of scalars are too long for a record");
     uint8_t *event = out + LENGTH_BYTES + CRC_BYTES, *end = put_event(event, time, step, n, scalars);
-    const size_t length = (size_t)(end - event);
-    put_little(out, length, LENGTH_BYTES);
-    put_little(out + LENGTH_BYTES, masked_crc(out, LENGTH_BYTES), CRC_BYTES);
-    end = put_little(end, masked_crc(event, length), CRC_BYTES);
-    return (size_t)(end - out);
+    return end_record(out, end);
 }
 
 static double now(void)
@@ -123,6 +130,23 @@ static ls_status tensorboard_append(ls_rundir *d, double time, int64_t step, int
     return ls_rundir_append(d, d->own->events, "tensorboard", (const char *)record, size);
 }
 
+/* The settings of the run, once in each file. */
+static ls_status append_hparams(ls_rundir *d, double time)
+{
+    const ls_str *summary = &d->own->hparams;
+    uint8_t *record = ls_sys_malloc(summary->len + 64), *event = record + LENGTH_BYTES + CRC_BYTES,
+            *end = event;
+    uint64_t bits;
+    LS_TRY(ls_sys_have(record));
+    memcpy(&bits, &time, sizeof bits);
+    end = put_little(put_key(end, EVENT_TIME, FIXED64), bits, sizeof bits);
+    end = put_bytes(end, EVENT_SUMMARY, summary->data, summary->len);
+    const size_t n = end_record(record, end);
+    const ls_status s = ls_rundir_append(d, d->own->events, "tensorboard", (const char *)record, n);
+    free(record);
+    return s;
+}
+
 /* TensorBoard reads the files of a folder in the order of their names. */
 static ls_status begin_file(ls_rundir *d, double time)
 {
@@ -136,7 +160,9 @@ static ls_status begin_file(ls_rundir *d, double time)
         s = ls_fail_os(path, "open", errno);
     free(folder);
     free(path);
-    return s == LS_OK ? tensorboard_append(d, time, 0, 0, NULL) : s;
+    if (s == LS_OK)
+        s = tensorboard_append(d, time, 0, 0, NULL);
+    return s == LS_OK && d->own->hparams.len ? append_hparams(d, time) : s;
 }
 
 ls_status ls_tensorboard_add(ls_rundir *d, int64_t step, int n, const ls_scalar *scalars)

@@ -9,6 +9,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "record/metrics.h"
+#include "record/hparams.h"
 #include "record/tensorboard.h"
 #include "support/support.h"
 
@@ -103,6 +104,8 @@ static void read_events(char *out, size_t most, const uint8_t *p, const uint8_t 
         }
         if (*e == (3 << 3 | 2)) {
             SAY("version %.*s\n", e[1], (const char *)e + 2);
+        } else if (memmem(e, (size_t)(stop - e), "_hparams_", 9)) {
+            SAY("hparams%s\n", memmem(e, (size_t)(stop - e), "log.tensorboard", 15) ? " log" : "");
         } else {
             SAY("%d", step);
             e += e[1] & 0x80 ? 3 : 2;
@@ -150,9 +153,9 @@ static void each_attempt_has_a_file(void **state)
 {
     (void)state;
     static const char *const WANT[] = {
-        "version brain.Event:2\n299 train/images_per_second=16 train/loss=0.5 train/lr=0.25\n300 "
+        "version brain.Event:2\nhparams\n299 train/images_per_second=16 train/loss=0.5 train/lr=0.25\n300 "
         "eval/loss=0.75 eval/accuracy=0.125\n",
-        "version brain.Event:2\n300 train/images_per_second=16 train/loss=0.5 train/lr=0.25 "
+        "version brain.Event:2\nhparams\n300 train/images_per_second=16 train/loss=0.5 train/lr=0.25 "
         "train/grad_norm=2\n300 eval/loss=0.75 eval/accuracy=0.125\n"
     };
     for (int i = 0; i < 2; i++) {
@@ -180,12 +183,42 @@ static void each_attempt_has_a_file(void **state)
     ASSERT_OK(ls_rundir_close(&d, LS_RUN_STOPPED, NULL));
 }
 
+/* An entry of the map of hyperparameters: its key, and its value with the tag of its type. */
+static bool has_entry(const ls_str *summary, const char *key, const void *value, size_t n)
+{
+    ls_str entry = { 0 };
+    ls_str_printf(&entry, "\n%c%s\x12%c", (int)strlen(key), key, (int)n);
+    ls_str_add_n(&entry, value, n);
+    const bool has = memmem(ls_str_text(summary), summary->len, ls_str_text(&entry), entry.len);
+    ls_str_release(&entry);
+    return has;
+}
+
+static void settings_have_types(void **state)
+{
+    (void)state;
+    static const char TEXT[] = "run: {name: one}\nmodel: {type: mlp}\ndata: {type: mnist, download: false}\n"
+                               "optimizer: {lr: 0.5}\n";
+    ls_recipe *r;
+    ls_str s = { 0 };
+    ASSERT_OK(ls_recipe_load_text(&r, TEXT, strlen(TEXT), "test.yaml", 0, NULL));
+    ASSERT_OK(ls_hparams_summary(&s, r));
+    assert_true(has_entry(&s, "model.type", "\x1a\3mlp", 5));
+    assert_true(has_entry(&s, "data.download", "\x20\0", 2));
+    assert_true(has_entry(&s, "optimizer.lr", "\x11\0\0\0\0\0\0\xe0\x3f", 9)); /* 0.5 */
+    assert_null(memmem(s.data, s.len, "run.name", 8));
+    assert_null(memmem(s.data, s.len, "train.epochs", 12)); /* a default */
+    ls_str_release(&s);
+    ls_recipe_destroy(&r);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(records_are_those_of_tensorboard),
         cmocka_unit_test(long_names_fit),
         cmocka_unit_test(each_attempt_has_a_file),
+        cmocka_unit_test(settings_have_types),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
