@@ -98,8 +98,8 @@ ls_status ls_recipe_name_columns(ls_recipe *r)
             const char *field = l->at[i].field, *file = l->at[i].file;
             char *columns;
             ls_status s = names_of(&columns, r, field, file, eval);
-            if (s != LS_OK && s != LS_E_MEMORY)
-                s = ls_fail_in(s == LS_E_IO ? s : LS_E_USAGE, "%s", ls_recipe_where(r, key));
+            if (s != LS_OK)
+                s = ls_fail_in(s, "%s", ls_recipe_where(r, key));
             if (s == LS_OK && columns && strcmp(columns, columns_in(file)))
                 s = set_columns(r, key, field, file, columns);
             free(columns);
