@@ -69,7 +69,7 @@ static ls_status export_to(const ls_loop *l, const char *key, const char *checkp
     return s == LS_OK          ? s
            : s == LS_E_STOPPED ? ls_fail(s, "%s: %s; start it again to write %s/%s", key, ls_error_message(),
                                          l->run->path, name)
-                               : ls_fail_in(s, key);
+                               : ls_fail_in(s, "%s", key);
 }
 
 ls_status ls_loop_export(ls_loop *l, bool replace)

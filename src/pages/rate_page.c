@@ -23,7 +23,7 @@ static void add_rate_chart(ls_str *out, const ls_rate_view *v, double *x)
                  .x_name = "log10 of the learning rate",
                  .n = 2,
                  .series = { { .curve = &loss, .name = "each step", .color = "var(--c-sky)", .faint = true },
-                             { &smooth, "smoothed", "var(--c-blue)" } },
+                             { .curve = &smooth, .name = "smoothed", .color = "var(--c-blue)" } },
                  .low = low,
                  .high = high,
                  .height = 360 });

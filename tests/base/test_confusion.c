@@ -95,8 +95,7 @@ static void other_files_are_refused(void **state)
     (void)state;
     static const char *const FILES[] = {
         "{\"a\":1}", "{\"a\":{\"classes\":[{\"class\":\"x\"}],\"matrix\":[[1]]}}",
-        "{\"a\":{\"classes\":[{\"class\":\"x\"},{\"class\":\"y\"}],"
-        "\"matrix\":[[1,2],[3]]}}",
+        "{\"a\":{\"classes\":[{\"class\":\"x\"},{\"class\":\"y\"}],\"matrix\":[[1,2],[3]]}}",
         "{\"a\":{\"classes\":[{\"class\":\"x\"},{}],\"matrix\":[[1,2],[3,4]]}}"
     };
     for (int i = 0; i < 4; i++) {
