@@ -73,7 +73,7 @@ static ls_status train(const char *name, bool async)
 {
     char set[100];
     const char *const sets[] = { set, async ? "checkpoint.async=true" : "checkpoint.async=false" };
-    const ls_train_opts o = { .recipe = { recipe, 2, sets } };
+    const ls_train_opts o = { .recipe = { .name = recipe, .n_sets = 2, .sets = sets } };
     const ls_ui ui = { .out = stdout };
     snprintf(set, sizeof set, "run.name=%s", name);
     return ls_train_command(&o, &ui);
