@@ -376,7 +376,7 @@ static ls_status name_rows(char **out, const ls_recipe *r, const char *field, co
 ls_status ls_recipe_rows(ls_dataset **out, const ls_recipe *r, int n_fields, const char *const *fields,
                          int n_words, const char *const *words)
 {
-    ls_array_field arrays[LS_RECIPE_LIST];
+    ls_array_field arrays[LS_RECIPE_LIST] = { 0 }; /* a model may read no field */
     char *names[LS_RECIPE_LIST] = { NULL };
     ls_status s = LS_OK;
     int whole = 0;
