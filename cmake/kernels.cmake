@@ -23,7 +23,7 @@ if(LS_LEVELS STREQUAL "host") # only what this machine runs: assertions and sani
   set(needs_avx2 __F16C__)
   set(needs_avx512 __AVX512VL__)
   set(needs_avx512bf16 __AVX512BF16__)
-  set(needs_amx __AMX_BF16__)
+  set(needs_amx __AMX_?BF16__) # without the second _ in clang 14
   foreach(level ${levels})
     if(DEFINED needs_${level} AND NOT host MATCHES "${needs_${level}} 1")
       list(REMOVE_ITEM levels ${level})
