@@ -71,10 +71,12 @@ ls_status ls_verb_predict(const ls_args *a, const ls_ui *ui)
     LS_TRY(ls_args_take(a, a->verb->options, &o));
     if (o.prompt && o.n_inputs)
         return ls_fail(LS_E_USAGE, "%s: a file, and --prompt is for models that generate text", o.inputs[0]);
-    if (o.n_inputs && (ls_args_has(a, "--split") || ls_args_has(a, "--first") || ls_args_has(a, "--count")))
+    if (o.n_inputs &&
+        (ls_args_has(a, "--split") || ls_args_has(a, "--first") || ls_args_has(a, "--count") || o.random))
         return ls_fail(
             LS_E_USAGE,
-            "--split, --first and --count choose samples of the data set; with files leave them out");
+            "--split, --first, --count and --random choose samples of the data set; with files leave them "
+            "out");
     if (o.wrong && (o.n_inputs || o.count > 100000))
         return ls_fail(LS_E_USAGE, "--wrong compares with the classes of the data set: leave out files%s",
                        o.n_inputs ? "" : ", and write at most 100000 samples");

@@ -46,9 +46,8 @@
     { "--top-k", LS_OPTION_INT, "K", AT(T, how.sampling.top_k), NULL, 1, INFINITY, SAMPLING, \
       .help = "sample from the K most likely tokens" }, \
     { "--top-p", LS_OPTION_REAL, "P", AT(T, how.sampling.top_p), NULL, 0, 1, .above = true, SAMPLING, \
-      .help = "sample from the fewest tokens whose probabilities add up to P" }, \
-    { "--seed", LS_OPTION_INT, "N", AT(T, how.sampling.seed), "0", 0, INFINITY, SAMPLING, \
-      .help = "seed of the samples" }
+      .help = "sample from the fewest tokens whose probabilities add up to P" }
+#define SEED(T) "--seed", LS_OPTION_INT, "N", AT(T, how.sampling.seed), "0", 0, INFINITY
 /* --out, with every sample of the split */
 #define WHOLE_SPLIT "--out *.npy *.csv *.jsonl"
 #define PLACES(T) \
@@ -184,6 +183,7 @@ const ls_verb LS_VERBS[] = {
                                { FLAG("--generate", ls_eval_opts, generate),
                                  .help = "generate texts and compare them with the targets (ROUGE)" },
                                TEXTS(ls_eval_opts, NEEDS("--generate")),
+                               { SEED(ls_eval_opts), SAMPLING, .help = "seed of the sampled tokens" },
                                RECIPE_PLACES(ls_eval_opts),
                                JSON(ls_eval_opts),
                                END },
@@ -201,7 +201,7 @@ const ls_verb LS_VERBS[] = {
       "text. Decoding is greedy by default; --beams searches, --temperature samples, reproducibly for a\n"
       "given --seed. The first argument may then also be a Hugging Face folder of a llama, qwen2 or t5\n"
       "model. With --workers N the layers of the model are split over N ranks (tensor parallel).",
-      "lockstep predict runs/vit-fashion-mnist --count 24 --out predictions.svg\n"
+      "lockstep predict runs/vit-fashion-mnist --random 24 --seed 1 --out predictions.svg\n"
       "lockstep predict runs/vit-fashion-mnist shoe.png --resize\n"
       "lockstep predict runs/vit-fashion-mnist --out logits.npy --output logits\n"
       "lockstep predict runs/rooms new.csv --out predictions.csv\n"
@@ -220,6 +220,9 @@ const ls_verb LS_VERBS[] = {
           { "--count", LS_OPTION_INT, "N", AT(ls_predict_opts, count), NULL, 1, INFINITY,
             EXCLUDES("--prompt"), .otherwise = "10; with --out FILE.npy, .csv, .jsonl all; with --wrong 60",
             .help = "number of samples" },
+          { "--random", LS_OPTION_INT, "N", AT(ls_predict_opts, random), NULL, 1, INFINITY,
+            EXCLUDES("--prompt", "--first", "--count", "--wrong"), .otherwise = "in order",
+            .help = "N samples of the split, drawn without repetition from --seed" },
           { FLAG("--resize", ls_predict_opts, resize), EXCLUDES("--prompt", WHOLE_SPLIT),
             .help = "scale image files to the model's size" },
           { "--out", LS_OPTION_FILE, "FILE", AT(ls_predict_opts, out), EXCLUDES("--prompt"),
@@ -234,6 +237,8 @@ const ls_verb LS_VERBS[] = {
           { "--prompt", LS_OPTION_TEXT, "TEXT", AT(ls_predict_opts, prompt),
             .help = "text that a language model continues or a T5 reads" },
           TEXTS(ls_predict_opts, NEEDS("--prompt", "--out *.jsonl")),
+          { SEED(ls_predict_opts), NEEDS("--random", "--temperature"), .why = "nothing else is drawn",
+            .help = "seed of the samples of --random, or of the sampled tokens" },
           JSON(ls_predict_opts),
           END },
       ls_verb_predict },

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/arena.h"
+#include "base/c_locale.h"
 #include "base/shown.h"
 #include "base/sys.h"
 #include "record/metric_text.h"
@@ -14,7 +15,19 @@
 
 typedef char cell[48];
 
-enum { FIXED = 9 }; /* columns */
+enum { FIXED = 10 }; /* columns */
+
+/* The compared metric at its best, and when: "eval_loss 0.0338 at 3000". */
+static const char *best_text(cell out, const ls_run_info *i)
+{
+    char number[32];
+    const double x = *i->best_metric ? i->metrics.best_value : NAN;
+    *out = 0;
+    if (!isnan(x))
+        ls_snprintf(out, sizeof(cell), "%.20s %.10s at %lld", i->best_metric,
+                    ls_metric_text(number, i->best_metric, "%.4g", x), (long long)i->metrics.best_step);
+    return out;
+}
 
 static void add_row(ls_table *t, const ls_metric_list *columns, const ls_run_info *i, cell *text,
                     const char **cells)
@@ -31,6 +44,7 @@ static void add_row(ls_table *t, const ls_metric_list *columns, const ls_run_inf
     for (int k = 0; k < columns->n; k++, n++)
         cells[n] = ls_metric_text(text[n], columns->at[k].name, "%.4g",
                                   ls_metric_list_find(&i->named, columns->at[k].name));
+    cells[n] = best_text(text[n], i), n++;
     snprintf(text[n], sizeof(cell), i->restarts ? "%d" : "", i->restarts), cells[n] = text[n], n++;
     cells[n++] = slash ? slash + 1 : i->checkpoint;
     snprintf(text[n], sizeof(cell), i->seconds_ago < 1 ? "just now" : "%s ago",
@@ -76,6 +90,7 @@ static ls_status print_columns(FILE *out, const ls_run_list *l, const ls_metric_
     memcpy(titles, FIRST, sizeof FIRST);
     for (int k = 0; k < metrics->n; k++)
         titles[n++] = (ls_column){ title_of(names[k], metrics, metrics->at[k].name), false, k ? 7 + k : 0 };
+    titles[n++] = (ls_column){ "best", true, 5 };
     titles[n++] = (ls_column){ "restarts", false, 5 };
     titles[n++] = (ls_column){ "checkpoint", true, 6 };
     titles[n++] = (ls_column){ "updated", false, 3 };

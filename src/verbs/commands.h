@@ -70,6 +70,7 @@ typedef struct ls_predict_opts {
     const char *const *inputs; /* image files; none: samples of a split */
     bool train_split;          /* --split train; default the evaluation split */
     int64_t first, count;      /* samples of the split; default 0, 10 */
+    int64_t random;            /* --random: so many samples, drawn with how.sampling.seed; 0: in order */
     bool resize;               /* --resize: scale image files to the model's size */
     /* --out: a picture (.svg, .png); every prediction of the split (.npy, .csv, .jsonl), a T5's texts
      * (.jsonl). NULL: none */

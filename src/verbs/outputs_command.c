@@ -54,7 +54,6 @@ static ls_tensor samples(const ls_named_tensor *one, int64_t n)
 /* Samples `done` .. done+n-1 of those that were asked for. */
 static ls_status compute(ls_outputs *j, int64_t done, int64_t n)
 {
-    const int64_t at = j->first + done;
     const char *out = j->o->out;
     if (j->ui->stop && *j->ui->stop)
         return ls_fail(LS_E_STOPPED, "stopped after %lld of %lld samples%s%s%s", (long long)done,
@@ -65,7 +64,7 @@ static ls_status compute(ls_outputs *j, int64_t done, int64_t n)
         for (int i = 0; i < j->n_inputs; i++)
             to[field_of(j, j->inputs[i].name)] = (char *)j->inputs[i].tensor.data +
                                                  (size_t)r * ls_type_bytes(&j->inputs[i].tensor.type);
-        s = j->set->read(j->set, at + r, to);
+        s = j->set->read(j->set, ls_split_sample(&j->choice, done + r), to);
     }
     free(to);
     for (int i = 0; i < j->n_inputs && s == LS_OK; i++) {
@@ -109,7 +108,7 @@ static ls_status put_header(ls_outputs *j)
     return put_text(j, &text);
 }
 
-static ls_status put_batch(ls_outputs *j, int64_t at, int64_t n)
+static ls_status put_batch(ls_outputs *j, int64_t done, int64_t n)
 {
     ls_str text = { 0 };
     const ls_tensor *first = &j->outputs[0].tensor;
@@ -117,7 +116,7 @@ static ls_status put_batch(ls_outputs *j, int64_t at, int64_t n)
         return ls_writer_put(&j->file, first->data, ls_type_bytes(&first->type) * (size_t)n);
     ls_status s = LS_OK;
     for (int64_t r = 0; r < n && s == LS_OK; r++)
-        s = ls_outputs_line(j, &text, at + r, r, ls_outputs_kind(j, ".jsonl"));
+        s = ls_outputs_line(j, &text, ls_split_sample(&j->choice, done + r), r, ls_outputs_kind(j, ".jsonl"));
     const ls_status put = put_text(j, &text); /* it also frees the text */
     return s == LS_OK ? put : s;
 }
@@ -129,7 +128,7 @@ static ls_status write_all(ls_outputs *j)
     for (int64_t done = 0, n; done < j->n; done += n) {
         n = j->n - done < j->batch ? j->n - done : j->batch;
         LS_TRY(compute(j, done, n));
-        LS_TRY(put_batch(j, j->first + done, n));
+        LS_TRY(put_batch(j, done, n));
         if (j->ui->progress)
             j->ui->progress(j->ui->context,
                             &(ls_progress){ .what = "predicting",
@@ -225,7 +224,7 @@ static ls_status show_all(ls_outputs *j)
         n = j->n - done < j->batch ? j->n - done : j->batch;
         s = compute(j, done, n);
         for (int64_t r = 0; r < n && s == LS_OK; r++)
-            s = add_shown(j, &table, &json, j->first + done + r, r);
+            s = add_shown(j, &table, &json, ls_split_sample(&j->choice, done + r), r);
     }
     ls_json_close_array(&json);
     if (s == LS_OK)
@@ -319,13 +318,10 @@ static ls_status open_samples(ls_outputs *j)
     }
     LS_TRY(ls_setup_data(&j->set, j->saved.recipe, &j->setup, o->train_split ? LS_SPLIT_TRAIN : LS_SPLIT_EVAL,
                          j->ui));
-    if (o->first < 0 || o->count < 1 || o->first >= j->set->n)
-        return ls_fail(LS_E_USAGE, "--first %lld --count %lld: the split has samples 0 to %lld",
-                       (long long)o->first, (long long)o->count, (long long)j->set->n - 1);
+    LS_TRY(ls_split_choose(&j->choice, o, j->set->n));
     free(ls_saved_model_other_data(&j->saved, j->set));
     j->named = j->set;
-    j->first = o->first;
-    j->n = o->count < j->set->n - o->first ? o->count : j->set->n - o->first;
+    j->n = j->choice.n;
     return ls_predictor_check_data(j->predictor, j->set);
 }
 

@@ -4,6 +4,7 @@
 #include "base/str.h"
 #include "base/file.h"
 #include "outputs_command.h"
+#include "split_choice.h"
 #include "step/predictor.h"
 
 enum { LS_OUTPUTS_MOST = 16 };
@@ -20,7 +21,8 @@ typedef struct ls_outputs {
     ls_setup setup;
     ls_predictor *predictor;
     ls_dataset *set;
-    int64_t first, n, batch; /* samples: of the split; at once */
+    int64_t n, batch;       /* samples: all; at once */
+    ls_split_choice choice; /* of the n samples; unused: those from 0 on */
     int n_inputs, n_outputs;
     ls_named_tensor inputs[LS_OUTPUTS_MOST],
         outputs[LS_OUTPUTS_MOST];    /* types of a sample; data: of a batch */

@@ -14,6 +14,7 @@
 #include "generate_command.h"
 #include "input_files.h"
 #include "outputs_command.h"
+#include "split_choice.h"
 #include "wrong_page.h"
 
 typedef struct sample {
@@ -31,6 +32,7 @@ typedef struct job {
     ls_trainer *trainer;
     ls_dataset *set; /* class names come from it, and samples if no files are given */
     int64_t step, n;
+    ls_split_choice choice; /* of n samples of the set, if no files are given */
     size_t image_bytes;
     uint8_t *images; /* [n, channels, size, size] */
     sample *samples;
@@ -74,9 +76,10 @@ static ls_status read_samples(job *j)
     for (int64_t i = 0; i < j->n; i++) {
         LS_TRY(ls_stop_check("reading sample %lld of %lld", (long long)i + 1, (long long)j->n));
         void *const to[] = { j->images + (size_t)i * j->image_bytes, &j->samples[i].label };
-        LS_TRY(j->set->read(j->set, j->o->first + i, to));
+        const int64_t at = ls_split_sample(&j->choice, i);
+        LS_TRY(j->set->read(j->set, at, to));
         snprintf(j->samples[i].name, sizeof j->samples[i].name, "%s %lld",
-                 j->o->train_split ? "train" : "eval", (long long)(j->o->first + i));
+                 j->o->train_split ? "train" : "eval", (long long)at);
     }
     return LS_OK;
 }
@@ -266,11 +269,9 @@ static ls_status predict_run(job *j)
     j->n = j->o->n_inputs;
     if (!j->n) {
         LS_TRY(s);
-        if (j->o->first < 0 || j->o->count < 1 || j->o->first >= j->set->n)
-            return ls_fail(LS_E_USAGE, "--first %lld --count %lld: the split has samples 0 to %lld",
-                           (long long)j->o->first, (long long)j->o->count, (long long)j->set->n - 1);
-        j->n = j->o->count < j->set->n - j->o->first ? j->o->count : j->set->n - j->o->first;
-        if (j->n < j->o->count)
+        LS_TRY(ls_split_choose(&j->choice, j->o, j->set->n));
+        j->n = j->choice.n;
+        if (!j->o->random && j->n < j->o->count)
             ls_log_info("%lld samples: the split has no more from sample %lld on", (long long)j->n,
                         (long long)j->o->first);
     }
@@ -377,6 +378,9 @@ ls_status ls_predict_command(const ls_predict_opts *o, const ls_ui *ui)
     const bool texts = dot && !strcmp(dot, ".jsonl") &&
                        ls_recipe_model(j.saved.recipe)->samples == LS_SAMPLES_PAIRS;
     s = check_files(&j);
+    if (s == LS_OK && texts && o->random)
+        s = ls_fail(LS_E_USAGE,
+                    "--random: the texts of a T5 are of samples in order: give --first and --count");
     if (s == LS_OK)
         s = texts ? ls_texts_command(o, ui) : predict(&j);
     ls_trainer_destroy(&j.trainer);

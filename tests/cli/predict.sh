@@ -40,6 +40,17 @@ try 0 predict runs/one --out part.csv --first 30 --count 100
 try 0 predict runs/one --split train --out train.jsonl --output predicted; [ "$(wc -l <train.jsonl)" = 48 ] || bad "train.jsonl has $(wc -l <train.jsonl) lines"
 has train.jsonl '^\{"sample":0,"predicted":[0-9]\}$'
 
+# ---- random samples: none twice, those of the seed alone, with the numbers that they have in order
+try 0 predict runs/one --random 12 --seed 3 --out random.csv; tail -n +2 random.csv | cut -d, -f1 >drawn
+[ "$(sort -u drawn | wc -l)" = 12 ] || bad "$what: $(tr '\n' ' ' <drawn)"
+sort -n -c drawn 2>/dev/null && bad "$what: in order"
+while read -r line; do grep -qxF "$line" p.csv || bad "$what: not in p.csv: $line"; done <random.csv
+try 0 predict runs/two --random 12 --seed 3 --out again.csv --set train.micro_batch=16; cmp again.csv random.csv || bad "$what: other samples"
+try 0 predict runs/one --random 12 --seed 3; sed -nE 's/^eval ([0-9]+) .*/\1/p' out | cmp - drawn || bad "$what: other samples in the table"
+try 0 predict runs/one --random 12 --seed 3 --out random.svg; grep '^eval' out | head -n 1 | grep -q "^eval $(head -n 1 drawn) " || bad "$what: other samples"
+try 0 predict runs/one --random 12 --seed 4 --out other.csv; cmp -s other.csv random.csv && bad "$what: the samples of another seed"
+try 0 predict runs/one --random 100 --out whole.csv; has err "37 samples: the split has no more"; cmp <(sort whole.csv) <(sort p.csv) || bad "$what: not the whole split"
+
 # ---- whole or not there
 sleep 3; try 0 predict runs/one --out p.csv # the digest of data older than 2 s is remembered: a write less
 cp p.csv before.csv
@@ -58,6 +69,9 @@ refused 2 "p.npy: the file holds one array, and there are logits, predicted" pre
 refused 2 'no output "logit", is it "logits"\?; it has logits, predicted, probability' predict runs/one --out p.npy --output logit
 refused 2 "--output needs --out FILE.npy, FILE.csv or FILE.jsonl" predict runs/one --output logits
 refused 2 "--out and --prompt: give one of them" predict runs/one --prompt x --out x.npy --output logits
+refused 2 "--seed needs --random N or --temperature" predict runs/one --seed 3
+refused 2 "--first and --random: give one of them|--random and --first: give one of them" predict runs/one --random 3 --first 3
+refused 2 "--random choose samples" predict runs/one x.png --random 3
 refused 2 "--tokens needs --prompt TEXT or --out FILE.jsonl, not --out p.npy" predict runs/one --out p.npy --tokens 4
 refused 2 "--show and --out p.npy: give one of them" predict runs/one --out p.npy --show
 refused 2 "x.png: --out of this kind is for samples of a split" predict runs/one x.png --out p.npy
@@ -117,6 +131,6 @@ refused 2 'none.csv: no such file' predict runs/rows none.csv
 refused 2 '2 files for all fields: give one, or FIELD=FILE for each field' predict runs/rows two.csv new.csv
 cut -d, -f1,3 two.csv >less.csv; refused 2 'less.csv: its first line has no column "b"' predict runs/rows less.csv
 sed -i '3s/,[^,]*,/,,/' two.csv; refused 1 'two.csv:a,b row 1: x\[1\] is NaN' predict runs/rows two.csv
-refused 2 '--split, --first and --count choose samples of the data set; with files leave them out' predict runs/rows new.csv --count 3
+refused 2 '--split, --first, --count and --random choose samples of the data set; with files leave them out' predict runs/rows new.csv --count 3
 
 finish

@@ -22,9 +22,9 @@ cp runs/lr-0.01/recipe.yaml runs/damaged; echo '{"state":' >runs/damaged/result.
 
 # ---- the table has a column for each metric that a run has
 try 0 runs
-has out '^run +state +step +epoch +loss +eval loss +accuracy +r2_z +residual +memory +checkpoint +updated'
+has out '^run +state +step +epoch +loss +eval loss +accuracy +r2_z +residual +memory +best +checkpoint +updated'
 has out '^own +finished +2 +1 +0\.03125 +3 '
-has out '^lr-0.01 +finished +60 .* [0-9.]+% +step-00000060'
+has out "^lr-0.01 +finished +60 .* [0-9.]+% .*eval_[a-z]+ [0-9.]+%? at [0-9]+ +step-00000060"
 has out '^begun +broken'
 try 0 runs --json; has out '"name":"own",.*"metrics":\{"residual":0\.03125,"memory":3\}'
 

@@ -126,7 +126,7 @@ refused 2 "33 tokens, and the model's context is 32" predict runs/whole --prompt
 refused 2 "a language model needs --prompt TEXT" predict runs/whole
 refused 2 "top-k needs --temperature" predict runs/whole "${prompt[@]}" --top-k 3
 refused 2 "--count and --prompt: give one of them" predict runs/whole "${prompt[@]}" --count 3
-refused 2 "seed needs --temperature T" predict runs/whole --seed 3
+refused 2 "seed needs --random N or --temperature T" predict runs/whole --seed 3
 # ---- two ranks split the layers: the same text, printed once
 try 0 predict runs/tp "${prompt[@]}"; cp out said; try 0 predict runs/tp "${prompt[@]}" --workers 2; cmp out said || bad "$what: another text"; once err "12 tokens, "
 try 0 predict runs/tp "${prompt[@]}" --workers 2 --json; once out '"text":".*"prompt_tokens":16'
