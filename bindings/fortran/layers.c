@@ -79,7 +79,13 @@ ls_value lsf_resize2d(ls_graph *g, const ls_value *x, int width, int height, int
     return ls_resize2d(g, *x, height, width, (ls_resize)mode);
 }
 
-/* ---- norms, dropout, attention */
+/* ---- embedding, norms, dropout, attention */
+
+ls_value lsf_embedding(ls_graph *g, const CFI_cdesc_t *name, const ls_value *ids, int rows, int dim)
+{
+    NAME(text, name);
+    return ls_embedding(g, text, *ids, rows, dim);
+}
 
 ls_value lsf_layer_norm(ls_graph *g, const CFI_cdesc_t *name, const ls_value *x, double eps)
 {

@@ -16,6 +16,15 @@ module lockstep_layers
 
   interface
     ! Over the first dimension.
+    ! ids [..], from 0 to rows - 1 -> [dim, ..]; weight [dim, rows].
+    function ls_embedding(g, name, ids, rows, dim) result(v) bind(c, name="lsf_embedding")
+      import :: ls_graph, ls_value, c_int
+      type(ls_graph), intent(in) :: g
+      character(len=*), intent(in) :: name
+      type(ls_value), intent(in) :: ids
+      integer(c_int), value :: rows, dim
+      type(ls_value) :: v
+    end function
     function ls_layer_norm(g, name, x, eps) result(v) bind(c, name="lsf_layer_norm")
       import :: ls_graph, ls_value, c_double
       type(ls_graph), intent(in) :: g

@@ -46,6 +46,11 @@ LS_API ls_value ls_linear_with(ls_graph *g, const char *name, ls_value x, int64_
                                         &(ls_linear_opts){ LS_LINEAR_DEFAULTS, ##__VA_ARGS__ }))
 #endif
 
+/* torch.nn.Embedding(rows, dim): ids i32 [..], from 0 to rows - 1 -> [.., dim]; weight [rows, dim] normal(0,
+ * 1).
+ */
+LS_API ls_value ls_embedding(ls_graph *g, const char *name, ls_value ids, int64_t rows, int64_t dim);
+
 /* x [.., K] -> [.., K]; weight 1, bias 0. PyTorch's default eps is 1e-5. */
 LS_API ls_value ls_layer_norm(ls_graph *g, const char *name, ls_value x, double eps);
 
@@ -275,6 +280,7 @@ LS_API ls_init ls_init_kaiming_normal(int64_t fan);
 #define ls_loss_rows(g, ...) (ls_loss_rows)(ls_at(g, LS_FILE, __LINE__), __VA_ARGS__)
 #define ls_scale(g, ...) (ls_scale)(ls_at(g, LS_FILE, __LINE__), __VA_ARGS__)
 #define ls_unscale(g, ...) (ls_unscale)(ls_at(g, LS_FILE, __LINE__), __VA_ARGS__)
+#define ls_embedding(g, ...) (ls_embedding)(ls_at(g, LS_FILE, __LINE__), __VA_ARGS__)
 #define ls_group_norm(g, ...) (ls_group_norm)(ls_at(g, LS_FILE, __LINE__), __VA_ARGS__)
 #define ls_instance_norm(g, ...) (ls_instance_norm)(ls_at(g, LS_FILE, __LINE__), __VA_ARGS__)
 #define ls_dropout(g, ...) (ls_dropout)(ls_at(g, LS_FILE, __LINE__), __VA_ARGS__)

@@ -40,6 +40,15 @@ ls_value ls_linear_with(ls_graph *g, const char *name, ls_value x, int64_t out, 
     return ls_matmul_wt(g, x, w, b);
 }
 
+ls_value ls_embedding(ls_graph *g, const char *name, ls_value ids, int64_t rows, int64_t dim)
+{
+    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
+    LS_BUILD_ARG(g, name, ((ls_value){ .id = -1 }));
+    LS_SCOPE(g, name, "Embedding");
+    const ls_init init = { LS_INIT_NORMAL, 0, 1 };
+    return ls_embedding_op(g, ids, ls_param(g, "weight", LS_TYPE(LS_F32, rows, dim), init));
+}
+
 ls_value ls_layer_norm(ls_graph *g, const char *name, ls_value x, double eps)
 {
     LS_ARG_OR(g, ((ls_value){ .id = -1 }));

@@ -68,13 +68,14 @@ bool defaults()
            uses(g, ls_generate_opts_default()) && uses(h, ls_generator_opts_default()) &&
            uses(i, ls_linear_opts_default()) && uses(j, ls_loader_options_default()) &&
            uses(k, ls_optimizer_default()) && uses(groups, ls_optimizer_group_default()) &&
-           uses(images, ls_images_options_default()) && uses(l, ls_pairs_options_default()) && uses(m, ls_parallel_default()) &&
-           uses(n, ls_report_opts_default()) && uses(o, ls_run_opts_default()) &&
-           uses(p, ls_sampling_default()) && uses(q, ls_text_options_default()) &&
-           uses(r, ls_trainer_opts_default()) && uses(s, ls_update_opts_default()) &&
-           uses(t, ls_weights_export_opts_default()) && uses(u, ls_weights_load_opts_default()) &&
-           uses(v, ls_scaler_default()) && uses(w, ls_predictor_opts_default()) &&
-           uses(y, ls_live_opts_default()) && uses(recurrent, ls_recurrent_opts_default());
+           uses(images, ls_images_options_default()) && uses(l, ls_pairs_options_default()) &&
+           uses(m, ls_parallel_default()) && uses(n, ls_report_opts_default()) &&
+           uses(o, ls_run_opts_default()) && uses(p, ls_sampling_default()) &&
+           uses(q, ls_text_options_default()) && uses(r, ls_trainer_opts_default()) &&
+           uses(s, ls_update_opts_default()) && uses(t, ls_weights_export_opts_default()) &&
+           uses(u, ls_weights_load_opts_default()) && uses(v, ls_scaler_default()) &&
+           uses(w, ls_predictor_opts_default()) && uses(y, ls_live_opts_default()) &&
+           uses(recurrent, ls_recurrent_opts_default());
 }
 
 // Values: every builder call. The graph's first error is the one of the first call that cannot be.
@@ -107,6 +108,7 @@ void values(ls_graph *g, ls_value x, ls_value ids)
     ls_log_softmax(g, x), ls_argmax_over(g, x, 0, true), ls_cumsum(g, x, -1), ls_gather(g, x, 0, ids),
         ls_index_select(g, x, 0, ids), ls_scatter_add(g, x, 0, ids, x), ls_index_add(g, x, 0, ids, x);
     ls_lstm(g, "lstm", x, 3), ls_gru(g, "gru", x, 3);
+    ls_embedding(g, "emb", ids, 4, 3);
     ls_group_norm(g, "gn", x, 2, 1e-5), ls_instance_norm(g, "in", x, true, 1e-5);
     ls_matmul(g, x, x, false, true), ls_group_norm_op(g, x, 2, x, x, 1e-5);
     ls_linear(g, "fc", x, 3), ls_conv2d(g, "conv", x, 3, 3), ls_batch_norm(g, "bn", x),
@@ -116,8 +118,9 @@ void values(ls_graph *g, ls_value x, ls_value ids)
         ls_embedding_op(g, ids, x), ls_rope(g, x, none, 4, 1e4);
     ls_conv1d(g, "conv1", x, 3, 3), ls_conv3d(g, "conv3", x, 3, 3), ls_conv_transpose1d(g, "up1", x, 3, 2),
         ls_conv_transpose2d(g, "up2", x, 3, 2), ls_conv_transpose3d(g, "up3", x, 3, 2);
-    ls_conv1d_op(g, x, x, none, &conv), ls_conv3d_op(g, x, x, none, &conv), ls_conv_transpose3d_op(g, x, x, none, &conv),
-        ls_conv_transpose1d_op(g, x, x, none, &conv), ls_conv_transpose2d_op(g, x, x, none, &conv);
+    ls_conv1d_op(g, x, x, none, &conv), ls_conv3d_op(g, x, x, none, &conv),
+        ls_conv_transpose3d_op(g, x, x, none, &conv), ls_conv_transpose1d_op(g, x, x, none, &conv),
+        ls_conv_transpose2d_op(g, x, x, none, &conv);
     ls_conv2d_op(g, x, x, none, &conv), ls_max_pool2d(g, x, &pool), ls_adaptive_avg_pool2d(g, x, 1, 1),
         ls_avg_pool2d(g, x, &pool, true), ls_resize2d(g, x, 4, 4, LS_RESIZE_BILINEAR),
         ls_batch_norm_op(g, x, x, x, 1e-5);
@@ -181,7 +184,8 @@ int main()
     values(g, x, ids);
     ls_graph_destroy(&g);
     const bool sane = defaults() && lockstep_module()->abi == LS_MODULE_ABI && objects(nullptr) == LS_E_ARG &&
-                      tried(LS_E_IO) == LS_E_IO && *LS_FILE && sizes[0] == 8 && roles[0].role == LS_ROLE_REPLICATE;
+                      tried(LS_E_IO) == LS_E_IO && *LS_FILE && sizes[0] == 8 &&
+                      roles[0].role == LS_ROLE_REPLICATE;
     std::printf("%s %s %d %lld %d\n", ls_version(), LS_VERSION, t.ndim, (long long)ls_type_count(&t),
                 (int)sane);
     return 0;

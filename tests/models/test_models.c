@@ -62,6 +62,22 @@ static void norms_have_their_groups(void **state)
     ls_graph_destroy(&g);
 }
 
+/* As torch.nn.Embedding(7, 3): rows of a table "weight", drawn from normal(0, 1). */
+static void embedding_is_pytorchs(void **state)
+{
+    (void)state;
+    ls_graph *g;
+    ASSERT_OK(ls_graph_create(&g, "embedding"));
+    const ls_value y = ls_embedding(g, "kind", ls_input(g, "ids", LS_TYPE(LS_I32, 2, 5)), 7, 3);
+    ASSERT_OK(ls_graph_status(g));
+    const ls_type t = ls_value_type(g, y);
+    assert_true(t.ndim == 3 && t.dims[0] == 2 && t.dims[1] == 5 && t.dims[2] == 3 && t.dtype == LS_F32);
+    const ls_source_attrs *a = named(g, "kind.weight");
+    assert_true(a->type.ndim == 2 && a->type.dims[0] == 7 && a->type.dims[1] == 3);
+    assert_true((ls_init_kind)a->init == LS_INIT_NORMAL && a->init_a == 0 && a->init_b == 1);
+    ls_graph_destroy(&g);
+}
+
 /* What T5's head takes is scaled if it is the embedding's table, unless the configuration says otherwise. */
 static void t5_scales_its_output(void **state)
 {
@@ -346,10 +362,11 @@ static void impossible_models(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(norms_have_their_groups), cmocka_unit_test(t5_scales_its_output),
-        cmocka_unit_test(torchvision_names),       cmocka_unit_test(parameter_counts),
-        cmocka_unit_test(initial_values),          cmocka_unit_test(drawn_anywhere),
-        cmocka_unit_test(drawn_in_other_types),    cmocka_unit_test(impossible_models),
+        cmocka_unit_test(norms_have_their_groups), cmocka_unit_test(embedding_is_pytorchs),
+        cmocka_unit_test(t5_scales_its_output),    cmocka_unit_test(torchvision_names),
+        cmocka_unit_test(parameter_counts),        cmocka_unit_test(initial_values),
+        cmocka_unit_test(drawn_anywhere),          cmocka_unit_test(drawn_in_other_types),
+        cmocka_unit_test(impossible_models),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
