@@ -38,7 +38,7 @@ for rank in 0 1; do
     rows=$(grep -c '"kind":"step"' runs/killed$rank/metrics.jsonl)
     [ $rows -eq $((200 + lost)) ] || bad "$what: $rows rows of steps, but $lost were lost"
 done
-try 0 none runs; times 2 out "%  *1  step-00000200"
+try 0 none runs; times 2 out "%  .*  1  step-00000200"
 try 0 none $two --set run.name=killed0; has err "nothing to do"; has runs/killed0/result.json '"attempt":1,.*"restarts":\[\{' # nothing was forgotten
 
 # ---- before the first checkpoint, and before there was a run
