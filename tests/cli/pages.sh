@@ -221,7 +221,7 @@ try 0 data numbers.yaml --samples 4 --out data.html
 fine data.html
 says '^shade 0(.25|.5|.75)?,' '[...document.querySelectorAll("figcaption b")].map(e => e.textContent) + ","'
 try 0 data numbers.yaml --samples 4
-has out ' shade 0.75$'
+has out ' shade 0.75 +3.pgm$'
 
 awk -v OFS=, 'BEGIN { print "x,y"; for (i = 0; i < 64; i++) print i, i % 7 }' >table.csv
 cat >fields.yaml <<'END'
