@@ -114,9 +114,10 @@ static const ls_key LAST[] = {
       .help = "names of parameters or modules that are not trained; `*` matches inside one part of a name. "
               "They have no gradient and no optimizer state" },
     { "train.label_smoothing", LS_KEY_REAL, AT(train.label_smoothing), "0", 0, 1, .below = true,
-      .type = "model.type", NEEDS("model.outputs {}"),
-      .help = "of classifiers of images, as PyTorch's CrossEntropyLoss(label_smoothing): this share of a "
-              "target is spread evenly over all classes. Evaluations have the same loss" },
+      .type = "model.type",
+      .help = "of classifiers of images and of losses of type cross_entropy, as PyTorch's "
+              "CrossEntropyLoss(label_smoothing): this share of a target is spread evenly over all classes. "
+              "Evaluations have the same loss" },
     { "train.class_weights", LS_KEY_WORDS, AT(train.class_weights), "none", .type = "model.type",
       .help =
           "of cross-entropy of labels and masks, as PyTorch's CrossEntropyLoss(weight): `[1, 2.5]`, a number "
