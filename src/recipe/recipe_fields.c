@@ -116,9 +116,10 @@ static const ls_key LAST[] = {
           "and a word with ! in front takes names out again: `* !head` freezes all but head. They have no "
           "gradient and no optimizer state, and are stored in precision.param" },
     { "train.label_smoothing", LS_KEY_REAL, AT(train.label_smoothing), "0", 0, 1, .below = true,
-      .type = "model.type", NEEDS("model.outputs {}"),
-      .help = "of classifiers of images, as PyTorch's CrossEntropyLoss(label_smoothing): this share of a "
-              "target is spread evenly over all classes. Evaluations have the same loss" },
+      .type = "model.type",
+      .help = "of classifiers of images and of losses of type cross_entropy, as PyTorch's "
+              "CrossEntropyLoss(label_smoothing): this share of a target is spread evenly over all classes. "
+              "Evaluations have the same loss" },
     { "train.class_weights", LS_KEY_WORDS, AT(train.class_weights), "none", .type = "model.type",
       .help =
           "of cross-entropy of labels and masks, as PyTorch's CrossEntropyLoss(weight): `[1, 2.5]`, a number "
