@@ -263,9 +263,12 @@ static const ls_key LAST[] = {
     { "parallel.prefetch.forward", LS_KEY_INT, AT(parallel.prefetch.forward), "1", 0, 1000,
       .may_change = true, NEEDS(GATHERS, "parallel.prefetch.memory 0"),
       .help = "FSDP modules that are gathered ahead in the forward pass" },
-    { "parallel.prefetch.backward", LS_KEY_INT, AT(parallel.prefetch.backward), "1", 0, 1000,
-      .may_change = true, NEEDS(GATHERS, "parallel.prefetch.memory 0"),
-      .help = "FSDP modules that are gathered ahead in the backward pass; 1 is BACKWARD_PRE" },
+    { "parallel.prefetch.backward", LS_KEY_INT, AT(parallel.prefetch.backward), "1", LS_BACKWARD_POST, 1000,
+      .other = (const char *const[]){ "BACKWARD_PRE 1", "BACKWARD_POST -1", NULL }, .may_change = true,
+      NEEDS(GATHERS, "parallel.prefetch.memory 0"),
+      .help = "FSDP modules that are gathered ahead in the backward pass. FSDP1's names are accepted: "
+              "BACKWARD_PRE is 1, BACKWARD_POST is -1: the next module is gathered behind the last use of "
+              "this one's parameters, in their memory" },
     { "parallel.prefetch.memory", LS_KEY_BYTES, AT(parallel.prefetch.memory), "0", 0, 1e18,
       .may_change = true, NEEDS(GATHERS),
       .help = "memory for FSDP modules that are gathered ahead, instead of the numbers `forward` and "
