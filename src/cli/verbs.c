@@ -482,15 +482,3 @@ const ls_verb *ls_verb_find(const char *name)
             return v;
     return NULL;
 }
-
-ls_status ls_verb_unknown(const char *name)
-{
-    const char *names[32];
-    int n = 0;
-    for (const ls_verb *v = LS_VERBS; v->name; v++)
-        names[n++] = v->name;
-    const char *near = ls_nearest_name(name, names, n);
-    if (near)
-        return ls_fail(LS_E_USAGE, "there is no `lockstep %s`; did you mean `lockstep %s`?", name, near);
-    return ls_fail(LS_E_USAGE, "there is no `lockstep %s` (lockstep --help lists the verbs)", name);
-}

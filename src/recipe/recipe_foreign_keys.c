@@ -314,7 +314,7 @@ const ls_foreign_name LS_FOREIGN_NAMES[] = {
     { "val_set_size validation_split val_split test_size val_fraction eval_split val_size",
       "data.eval_fraction", "a part between 0 and 1, not a number of samples" },
     { "dataset_percentage split split_spec train_split dataset_split", "data.train_percentage",
-      "of a text, as train[:5%]: 5" },
+      "of a text, as train[:5%]: 5; what is held out of tables and images is data.eval_fraction" },
     { "text_column dataset_text_field text_field", "data.field", "with data.documents: json" },
     { "source_column input_column", "data.source", "of pairs" },
     { "target_column output_column", "data.target", "of pairs" },

@@ -1,7 +1,9 @@
 /* recipe_read.c - reads files, includes and --set into ls_recipe_state.set. When a key is set more than once,
  * the last one counts. Checks that each key is in the table; recipe_value.c checks the values. */
+#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include "base/file.h"
 #include "base/sys.h"
@@ -17,6 +19,18 @@ typedef struct source {
     const struct source *parent; /* the file that includes this one, or NULL */
     ls_str *unknown;             /* of a text: the messages about its unknown keys; else NULL */
 } source;
+
+/* Whether a file's name is that of data. */
+static bool is_data(const char *path)
+{
+    static const char *const ENDS[] = { ".csv", ".tsv",   ".csv.gz",  ".npy",  ".npz", ".h5",  ".nc",
+                                        ".txt", ".jsonl", ".parquet", ".xlsx", ".jpg", ".png", ".gz" };
+    const size_t n = strlen(path);
+    for (size_t i = 0; i < sizeof ENDS / sizeof *ENDS; i++)
+        if (n > strlen(ENDS[i]) && !strcasecmp(path + n - strlen(ENDS[i]), ENDS[i]))
+            return true;
+    return false;
+}
 
 static const char *where_text(const source *from, ls_arena *a, int line, const char *key)
 {
@@ -149,6 +163,11 @@ static ls_status apply(ls_recipe_state *state, const source *from, const char *k
                 state->set[i] = (ls_setting){ 0 }; /* the defaults change nothing */
         return LS_OK;
     }
+    if (value->kind != LS_YAML_MAP && !*key && from->lines && is_data(from->name))
+        return ls_fail(LS_E_USAGE,
+                       "%s holds data and is no recipe: a recipe names it in its section `data` "
+                       "(docs/start/own-data.md)",
+                       from->name);
     if (value->kind != LS_YAML_MAP)
         return ls_fail(LS_E_USAGE, "%s: keys are needed here, such as `%s`",
                        where_text(from, &state->arena, line, *key ? key : "the recipe"),
@@ -222,10 +241,51 @@ static ls_status apply_text(ls_recipe_state *state, const char *text, size_t siz
     return s;
 }
 
+/* What was probably meant: a run of that name in runs/, or the recipe or the run beside `name` whose name is
+ * nearest. malloc'ed; NULL: nothing. */
+static char *near_path(const char *name)
+{
+    enum { MOST = 256 };
+    const char *slash = strrchr(name, '/'), *last = slash ? slash + 1 : name, *names[MOST];
+    char *run = slash ? NULL : ls_path_join("runs", name), *folder = ls_sys_strdup(name);
+    if (run && ls_file_in(run, "recipe.yaml")) {
+        free(folder);
+        return run;
+    }
+    free(run);
+    if (!folder)
+        return NULL;
+    folder[slash ? slash - name : 0] = 0;
+    struct dirent **entries = NULL;
+    const int all = scandir(!slash ? "." : *folder ? folder : "/", &entries, NULL, alphasort);
+    int n = 0;
+    for (int i = 0; i < all && n < MOST; i++) {
+        const char *one = entries[i]->d_name, *dot = strrchr(one, '.');
+        char *path = ls_path_join(!slash ? "." : *folder ? folder : "/", one);
+        if ((dot && (!strcmp(dot, ".yaml") || !strcmp(dot, ".yml"))) ||
+            (path && ls_file_in(path, "recipe.yaml")))
+            names[n++] = one;
+        free(path);
+    }
+    const char *near = ls_nearest_name(last, names, n);
+    char *found = near ? ls_sys_text("%s%s%s", folder, slash ? "/" : "", near) : NULL;
+    for (int i = 0; i < all; i++)
+        free(entries[i]);
+    free(entries);
+    free(folder);
+    return found;
+}
+
 static ls_status no_such_recipe(const char *name)
 {
     const char *names[64];
     int n = 0;
+    char *beside = near_path(name);
+    if (beside) {
+        const ls_status s = ls_fail(LS_E_USAGE, "%s: no such file or folder; did you mean %s?", name, beside);
+        free(beside);
+        return s;
+    }
     ls_str all = { 0 };
     for (const char *b; n < 64 && (b = ls_recipe_bundled(n, NULL, NULL)); n++) {
         names[n] = b;

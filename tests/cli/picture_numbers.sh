@@ -101,7 +101,7 @@ refused 2 'no column "rad"; is it "red"' "${bad_run[@]}" --set 'loss=[{type: mse
 sed '4s/,0\.[0-9]*,/,,/' set/train.csv >set/gap.csv
 refused 1 'set/gap.csv.*NaN' "${bad_run[@]}" --set data.train_images=set/gap.csv
 sed '4s/,0\.[0-9]*,/,tall,/' set/train.csv >set/word.csv
-refused 1 'set/word.csv line 4: "tall" is not a number' "${bad_run[@]}" --set data.train_images=set/word.csv
+refused 1 'set/word.csv line 4, column "red": "tall" is not a number' "${bad_run[@]}" --set data.train_images=set/word.csv
 sed '1s/path/file/' set/train.csv >set/file.csv
 refused 2 'names no column "path": a list of pictures has the columns path and label, or path and the fields' "${bad_run[@]}" --set data.train_images=set/file.csv
 finish
