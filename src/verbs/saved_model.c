@@ -92,6 +92,16 @@ static ls_status forget_workers(ls_recipe *r)
     return LS_OK;
 }
 
+static ls_status no_model(const char *folder)
+{
+    char *near = ls_recipe_near(folder);
+    const ls_status s = ls_fail(
+        LS_E_USAGE, "%s: neither a run (no recipe.yaml) nor a checkpoint (no manifest.json)%s%s%s", folder,
+        near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+    free(near);
+    return s;
+}
+
 ls_status ls_saved_model_open(ls_saved_model *t, const ls_recipe_arg *arg)
 {
     *t = (ls_saved_model){ 0 };
@@ -110,8 +120,7 @@ ls_status ls_saved_model_open(ls_saved_model *t, const ls_recipe_arg *arg)
                     "model; use runs, inspect or export",
                     arg->name);
     else
-        s = ls_fail(LS_E_USAGE, "%s: neither a run (no recipe.yaml) nor a checkpoint (no manifest.json)",
-                    arg->name);
+        s = no_model(arg->name);
     if (s == LS_OK)
         s = forget_workers(t->recipe);
     if (s != LS_OK)
