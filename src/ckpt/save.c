@@ -133,7 +133,7 @@ static ls_status save(const char *path, ls_pieces *p, int64_t n, const ls_named_
     return s;
 }
 
-/* A name that promises another format would mislead whoever reads the file. */
+/* The name of another format would mislead readers of the file. */
 static ls_status check_ending(const char *path)
 {
     static const char *const others[] = { ".pt",  ".pth", ".bin",  ".ckpt", ".npy",
