@@ -50,6 +50,13 @@ static bool targeted(const char *targets, const char *path)
     return named;
 }
 
+/* As ls_linear, which it cannot call: that has the hook. */
+static ls_value product(ls_graph *g, const char *name, ls_value x, int64_t in, int64_t out, ls_init init)
+{
+    LS_SCOPE(g, name, "Linear");
+    return ls_matmul_wt(g, x, ls_param(g, "weight", LS_TYPE(LS_F32, out, in), init), LS_NONE);
+}
+
 ls_value ls_lora_adapt(ls_graph *g, ls_value x, ls_value y, int64_t out)
 {
     const ls_lora o = *g->lora;
@@ -67,13 +74,9 @@ ls_value ls_lora_adapt(ls_graph *g, ls_value x, ls_value y, int64_t out)
         return y;
     }
     const double scale = o.alpha / (o.rslora ? sqrt((double)o.rank) : (double)o.rank);
-    const ls_lora *lora = g->lora;
-    g->lora = NULL; /* an adapter has none */
     ls_value h = o.dropout > 0 ? ls_dropout(g, "lora_dropout", x, o.dropout) : x;
-    h = ls_linear(g, "lora_A", h, o.rank, .bias = false);
+    const double a = 1 / sqrt((double)in); /* as a linear layer begins */
+    h = product(g, "lora_A", h, in, o.rank, (ls_init){ LS_INIT_UNIFORM, -a, a });
     h = scale != 1 ? ls_mul_const(g, h, scale) : h;
-    const ls_init zero = { .kind = LS_INIT_ZERO };
-    h = ls_linear(g, "lora_B", h, out, .bias = false, .weight_init = &zero);
-    g->lora = lora;
-    return ls_add(g, h, y);
+    return ls_add(g, product(g, "lora_B", h, o.rank, out, (ls_init){ .kind = LS_INIT_ZERO }), y);
 }
