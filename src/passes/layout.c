@@ -130,6 +130,8 @@ static ls_status layout_choose(policy *p, ls_arena *arena)
 static bool word_matches(const char *word, const char *name)
 {
     char path[512];
+    if (!strncmp(word, "pattern:", 8))
+        return ls_word_names_parameter(word, NULL, name);
     for (const char *end = name; end; end = strchr(end + 1, '.'))
         if (end > name && snprintf(path, sizeof path, "%.*s", (int)(end - name), name) < (int)sizeof path &&
             ls_path_matches(word, path))

@@ -111,10 +111,10 @@ static const ls_key LAST[] = {
       .help = "the loss of a step: `global`, one mean over all its targets, or `micro_batch`, the mean of "
               "the micro-batches' means, as when each rank averages its own batch" },
     { "train.freeze", LS_KEY_WORDS, AT(train.freeze), "",
-      .help =
-          "names of parameters or modules that are not trained; `*` matches inside one part of a name, "
-          "and a word with ! in front takes names out again: `* !head` freezes all but head. They have no "
-          "gradient and no optimizer state, and are stored in precision.param" },
+      .help = "names of parameters or modules that are not trained; `*` matches inside one part of a name, "
+              "and a word with ! in front takes names out again: `\"* !head\"` freezes all but head. They "
+              "have no "
+              "gradient and no optimizer state, and are stored in precision.param" },
     { "train.label_smoothing", LS_KEY_REAL, AT(train.label_smoothing), "0", 0, 1, .below = true,
       .type = "model.type",
       .help = "of classifiers of images and of losses of type cross_entropy, as PyTorch's "
