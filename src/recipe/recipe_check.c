@@ -407,7 +407,7 @@ static ls_status check_checkpoint(ls_recipe *r)
     if (!r->state->record && r->train.early_stopping.patience && r->eval.every_epochs < 1 &&
         strcmp(metric, "train_loss"))
         return ls_fail(LS_E_USAGE,
-                       "%s: %s is not measured while the model trains, because eval.every_epochs is %lld: "
+                       "%s: %s is not measured at the ends of epochs, because eval.every_epochs is %lld: "
                        "set it to 1, or checkpoint.best.metric to train_loss",
                        at(r, "train.early_stopping.patience"), metric, (long long)r->eval.every_epochs);
     /* of other metrics the model knows (ls_setup_best) */

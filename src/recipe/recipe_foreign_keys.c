@@ -265,7 +265,7 @@ const ls_foreign_name LS_FOREIGN_NAMES[] = {
       "offload_optimizer offload_param offload_param.device offload_optimizer.device",
       "parallel.offload", "cpu in place of true" },
     { "backward_prefetch fsdp_backward_prefetch", "parallel.prefetch.backward",
-      "how many units ahead; 1 is BACKWARD_PRE" },
+      "how many units ahead, BACKWARD_PRE or BACKWARD_POST" },
     { "forward_prefetch fsdp_forward_prefetch", "parallel.prefetch.forward", "how many units ahead" },
     { "bucket_cap_mb ddp_bucket_cap_mb reduce_bucket_size allgather_bucket_size bucket_size",
       "parallel.bucket", "bytes, as 25MiB" },

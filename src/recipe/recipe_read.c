@@ -5,10 +5,12 @@
 #include <string.h>
 #include <strings.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include "base/file.h"
 #include "base/sys.h"
 #include "recipe_fields.h"
 #include "recipe_read.h"
+#include "recipe_use.h"
 
 #define MAX_INCLUDES 16
 
@@ -292,10 +294,28 @@ static ls_status no_such_recipe(const char *name)
         ls_str_printf(&all, "%s%s", n ? ", " : "", b);
     }
     const char *near = ls_nearest_name(name, names, n);
-    ls_status s = near ? ls_fail(LS_E_USAGE, "%s: no such recipe; did you mean the bundled %s?", name, near)
-                       : ls_fail(LS_E_USAGE, "%s: no such file, nor a bundled recipe (there are %s)", name,
-                                 ls_str_text(&all));
+    char *here = ls_recipe_near(name);
+    ls_status s = here   ? ls_fail(LS_E_USAGE, "%s: no such recipe; did you mean %s?", name, here)
+                  : near ? ls_fail(LS_E_USAGE, "%s: no such recipe; did you mean the bundled %s?", name, near)
+                         : ls_fail(LS_E_USAGE, "%s: no such file, nor a bundled recipe (there are %s)", name,
+                                   ls_str_text(&all));
+    free(here);
     ls_str_release(&all);
+    return s;
+}
+
+static ls_status is_folder(const char *path)
+{
+    char *own = ls_path_join(path, "recipe.yaml"), *near = NULL;
+    const bool run = own && !access(own, F_OK);
+    if (!run)
+        near = ls_recipe_near(path);
+    const ls_status s =
+        run    ? ls_fail(LS_E_USAGE, "%s is a folder, not a recipe; a run keeps its own in %s", path, own)
+        : near ? ls_fail(LS_E_USAGE, "%s is a folder, not a recipe; did you mean %s?", path, near)
+               : ls_fail(LS_E_USAGE, "%s is a folder, not a recipe: name a file FILE.yaml", path);
+    free(own);
+    free(near);
     return s;
 }
 
@@ -323,8 +343,7 @@ static ls_status apply_file(ls_recipe_state *state, const char *path, const sour
             return apply_text(state, bundled, strlen(bundled), &builtin);
         }
         if (!stat(path, &st))
-            return ls_fail(LS_E_USAGE, "%s is a folder, not a recipe (a run keeps its own in %s/recipe.yaml)",
-                           path, path);
+            return is_folder(path);
         return no_such_recipe(path);
     }
     if (!S_ISREG(st.st_mode))

@@ -108,13 +108,16 @@ static ls_status no_run(const char *folder)
         free(entries[i]);
     }
     free(entries);
+    char *near = first ? NULL : ls_recipe_near(folder);
     const ls_status s =
         first ? ls_fail(LS_E_USAGE,
                         "%s is a folder of runs: name one of them, such as %s (`lockstep runs %s` "
                         "lists them)",
                         folder, first, folder)
-              : ls_fail(LS_E_USAGE, "%s: neither a run (no recipe.yaml) nor a checkpoint (no manifest.json)",
-                        folder);
+              : ls_fail(LS_E_USAGE,
+                        "%s: neither a run (no recipe.yaml) nor a checkpoint (no manifest.json)%s%s%s",
+                        folder, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+    free(near);
     free(first);
     return s;
 }

@@ -42,15 +42,28 @@ has err 'has not improved for 1 evaluations: the learning rate is now 0\.00'
 has runs/drawn/checkpoints/latest/trainer.json '"plateau_cuts":[12],'
 try 0 train recipe.yaml --set run.name=ranks "${drawn[@]}" --workers 2
 same ranks drawn
-# as if it had died behind step 20, within epoch 1
-cp -r runs/drawn runs/parts
-sed -i 's/"state":"finished"/"state":"running"/; s/name: drawn/name: parts/' runs/parts/result.json runs/parts/recipe.yaml
-for dir in runs/parts/checkpoints/step-*; do [ "${dir##*-}" -le 20 ] || rm -r "$dir"; done
-ln -sfn step-00000020 runs/parts/checkpoints/latest
+die() { # as if run $1 had died behind step 20, within epoch 1: run $2
+    cp -r "runs/$1" "runs/$2"
+    sed -i "s/\"state\":\"finished\"/\"state\":\"running\"/; s/name: $1/name: $2/" "runs/$2/result.json" "runs/$2/recipe.yaml"
+    for dir in "runs/$2"/checkpoints/step-*; do [ "${dir##*-}" -le 20 ] || rm -r "$dir"; done
+    ln -sfn step-00000020 "runs/$2/checkpoints/latest"
+}
+die drawn parts
 try 0 train recipe.yaml --set run.name=parts "${drawn[@]}"
 has err 'step 20'
 same parts drawn
 diff <(grep -o '"plateau_[a-z]*":[^,]*' runs/parts/checkpoints/latest/trainer.json) <(grep -o '"plateau_[a-z]*":[^,]*' runs/drawn/checkpoints/latest/trainer.json) || bad "$what: another plateau"
+
+# ---- the plateau counts evaluations within epochs, too; a run in parts has the same counters
+often=(--set 'schedule={type: plateau, patience: 0, threshold: 0.5}' --set eval.every_epochs=0 --set eval.every_steps=3)
+try 0 train recipe.yaml --set run.name=often "${often[@]}"
+has err '^epoch 0: eval_loss has not improved for 1 evaluations: the learning rate is now 0\.00'
+die often cut
+try 0 train recipe.yaml --set run.name=cut "${often[@]}"; has err 'step 20'
+same cut often
+refused 2 'schedule.type: plateau follows checkpoint.best.metric, eval_loss, which is not measured while the model trains, because eval.every_epochs is 0: set it to 1, eval.every_steps, or' train recipe.yaml --set run.name=none "${often[@]:0:4}"
+try 0 train recipe.yaml --set run.name=loss --set 'schedule={type: plateau, patience: 0, threshold: 0.5}' --set eval.every_epochs=-1 --set checkpoint.best.metric=train_loss
+has err '^epoch [0-9]+: train_loss has not improved'
 
 # ---- what says that they might help
 try 0 data recipe.yaml

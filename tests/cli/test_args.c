@@ -290,7 +290,7 @@ static void options_of_verbs_need_and_exclude_others(void **state)
     ASSERT_FAILS(PARSE("predict", "r", "--show", "--out", "x.csv"), LS_E_USAGE, "--show and --out x.csv: ");
     ASSERT_OK(PARSE("predict", "r", "--show", "--out", "x.png"));
     ASSERT_FAILS(PARSE("export", "r", "--to", "x.pt", "--optimizer"), LS_E_USAGE,
-                 "--optimizer needs --to FILE/, not --to x.pt");
+                 "--optimizer needs --to FILE/ or --format dcp, not --to x.pt");
     ASSERT_FAILS(PARSE("export", "r", "--to", "x/", "--optimizer", "--ema"), LS_E_USAGE,
                  "--ema and --optimizer: give one of them: PyTorch's");
     ASSERT_FAILS(PARSE("train", "r", "--resume", "never", "--prefix", "app."), LS_E_USAGE,

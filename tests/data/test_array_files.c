@@ -277,7 +277,8 @@ static void hdf5_has_arrays(void **state)
     char path[5][400];
     ls_dataset *set;
     float x[2], y, z, valid;
-    int32_t c, u;
+    int64_t c;
+    uint8_t u;
     snprintf(path[0], sizeof path[0], "%s:x", FILE);
     snprintf(path[1], sizeof path[1], "%s:/g/y", FILE);
     snprintf(path[2], sizeof path[2], "%s:z", FILE);
@@ -285,8 +286,8 @@ static void hdf5_has_arrays(void **state)
     snprintf(path[4], sizeof path[4], "%s:u", FILE);
     const ls_array_field all[] = { ARRAY("x", path[0], LS_F32),
                                    ARRAY("y", path[1], LS_F32),
-                                   ARRAY("c", path[3], LS_I32),
-                                   ARRAY("u", path[4], LS_I32),
+                                   ARRAY("c", path[3], LS_I64),
+                                   ARRAY("u", path[4], LS_U8),
                                    { .field = "z", .file = path[2], .as = LS_F32, .missing = true } };
     const ls_status s = ls_arrays_open(&set, LS_SPLIT_TRAIN, 5, all);
     if (s == LS_E_UNSUPPORTED) {
