@@ -34,8 +34,8 @@ typedef struct ls_classifier_loss {
     const struct ls_port *outputs; /* [n_outputs]: names; types are [] */
     const struct ls_task_loss *losses;
     /* There is an input "labels.class_weight" f32 [batch], by which the loss is weighed, as by PyTorch's
-     * CrossEntropyLoss(weight): without smoothing and mixtures. A metric "loss_unweighted" stands beside it
-     */
+     * CrossEntropyLoss(weight); with smoothing also "labels.class_weights" f32 [batch, classes], the weights
+     * of all classes. Not with mixtures. A metric "loss_unweighted" stands beside it */
     bool class_weights;
 } ls_classifier_loss;
 

@@ -73,16 +73,20 @@ typedef struct weighted {
     ls_dataset *inner;
     int target; /* -1: there is no field of weights */
     int64_t entries, classes;
-    float *weights; /* [classes] */
-    char *name;     /* of their field */
+    float *weights;   /* [classes] */
+    char *name, *all; /* of their field; of that of all weights */
     double *draws;
     ls_field fields[];
 } weighted;
 
-static void fill(const weighted *d, const int32_t *labels, float *to)
+static bool counts(const weighted *d, int32_t label) { return label >= 0 && label < d->classes; }
+
+static void fill(const weighted *d, const int32_t *labels, float *to, float *all)
 {
-    for (int64_t e = 0; e < d->entries; e++)
-        to[e] = labels[e] >= 0 && labels[e] < d->classes ? d->weights[labels[e]] : 0;
+    for (int64_t e = 0; e < d->entries && to; e++)
+        to[e] = counts(d, labels[e]) ? d->weights[labels[e]] : 0;
+    for (int64_t c = 0; c < d->classes && all; c++)
+        all[c] = counts(d, labels[0]) ? d->weights[c] : 0;
 }
 
 /* The target is read, too, when the weights are wanted and it is not. */
@@ -90,7 +94,8 @@ static ls_status read_with(const weighted *d, int64_t i, const uint64_t *draw, v
 {
     const int n = d->inner->n_fields;
     void **at = NULL, *labels = NULL;
-    const bool wanted = d->target >= 0 && to[n], own = wanted && !to[d->target];
+    float *one = d->target >= 0 ? to[n] : NULL, *every = d->all ? to[n + 1] : NULL;
+    const bool wanted = one || every, own = wanted && !to[d->target];
     if (own) {
         at = ls_sys_malloc(sizeof *at * (size_t)n);
         labels = ls_sys_malloc(sizeof(int32_t) * (size_t)d->entries);
@@ -106,7 +111,7 @@ static ls_status read_with(const weighted *d, int64_t i, const uint64_t *draw, v
     const ls_status s = draw ? d->inner->read_drawn(d->inner, i, *draw, all)
                              : d->inner->read(d->inner, i, all);
     if (s == LS_OK && wanted)
-        fill(d, all[d->target], to[n]);
+        fill(d, all[d->target], one, every);
     free(labels);
     free(at);
     return s;
@@ -146,16 +151,17 @@ static void weighted_close(ls_dataset *set)
     ls_dataset_close(&d->inner);
     free(d->weights);
     free(d->name);
+    free(d->all);
     free(d->draws);
     free(d);
 }
 
-/* The set itself, with room for a field more; on failure the inner one is closed. */
+/* The set itself, with room for two fields more; on failure the inner one is closed. */
 static ls_status wrap(weighted **out, ls_dataset **set)
 {
     ls_dataset *inner = *set;
     const size_t n = (size_t)inner->n_fields;
-    weighted *d = *out = ls_sys_calloc(1, sizeof *d + sizeof(ls_field) * (n + 1));
+    weighted *d = *out = ls_sys_calloc(1, sizeof *d + sizeof(ls_field) * (n + 2));
     if (!d) {
         ls_dataset_close(set);
         return ls_fail(LS_E_MEMORY, "no memory for a data set with weights");
@@ -175,8 +181,8 @@ static ls_status wrap(weighted **out, ls_dataset **set)
     return LS_OK;
 }
 
-ls_status ls_weighted_open(ls_dataset **set, const char *target, const char *field, int64_t classes,
-                           const double *weights)
+ls_status ls_weighted_open(ls_dataset **set, const char *target, const char *field, const char *all,
+                           int64_t classes, const double *weights)
 {
     const int n = (*set)->n_fields, k = field_number(*set, target);
     weighted *d = NULL;
@@ -185,7 +191,7 @@ ls_status ls_weighted_open(ls_dataset **set, const char *target, const char *fie
     if (k < 0 || d->fields[k].type.dtype != LS_I32)
         s = ls_fail(LS_E_SHAPE, "%s (%s) has no field \"%s\" of classes to weigh", d->set.name, d->set.source,
                     target);
-    else if (!(d->name = ls_sys_strdup(field)) ||
+    else if (!(d->name = ls_sys_strdup(field)) || (all && !(d->all = ls_sys_strdup(all))) ||
              !(d->weights = ls_sys_malloc(sizeof *d->weights * (size_t)classes)))
         s = ls_fail(LS_E_MEMORY, "no memory for the weights of %lld classes", (long long)classes);
     if (s != LS_OK) {
@@ -199,7 +205,8 @@ ls_status ls_weighted_open(ls_dataset **set, const char *target, const char *fie
     d->target = k;
     d->entries = ls_type_count(&d->fields[k].type);
     d->classes = classes;
-    d->set.n_fields = n + 1;
+    d->fields[n + 1] = (ls_field){ .name = d->all, .type = LS_TYPE(LS_F32, classes) };
+    d->set.n_fields = n + 1 + (all != NULL);
     return LS_OK;
 }
 

@@ -120,12 +120,6 @@ static const ls_key LAST[] = {
       .help = "of classifiers of images and of losses of type cross_entropy, as PyTorch's "
               "CrossEntropyLoss(label_smoothing): this share of a target is spread evenly over all classes. "
               "Evaluations have the same loss" },
-    { "train.class_weights", LS_KEY_WORDS, AT(train.class_weights), "none", .type = "model.type",
-      .help =
-          "of cross-entropy of labels and masks, as PyTorch's CrossEntropyLoss(weight): `[1, 2.5]`, a number "
-          "for each class, or `balanced`, samples / (classes * samples of the class), counted in the "
-          "training split at the start (masks: each is read once). `eval_loss` is weighted alike. Costs a "
-          "number for each target, and with several ranks a message a step (docs/classes.md)" },
     { "train.clip_norm", LS_KEY_REAL, AT(train.clip_norm), "0", 0, 1e9,
       .help = "gradient clipping: largest global norm over all ranks; 0: no clipping" },
     { "train.nonfinite", LS_KEY_CHOICE, AT(train.nonfinite), "stop",

@@ -127,8 +127,8 @@ const ls_foreign_name LS_FOREIGN_NAMES[] = {
       "global: one mean over all targets of a step; micro_batch: the mean of the micro-batches' means" },
     { "ignore_index", NULL,
       NOT_NEEDED "padding of a text counts nothing; of masks data.ignore is the value that does not count" },
-    { "class_weights class_weight", "train.class_weights",
-      "balanced, or a list with a weight for each class" },
+    { "class_weights class_weight", "loss: {class_weights: balanced}",
+      "or a list with a weight for each class, in a loss of type cross_entropy" },
     { "pos_weight loss_weight loss_weights", NULL,
       MISSING "a loss of model.outputs takes a field with a weight for each sample (docs/arrays.md)" },
     /* schedule */
