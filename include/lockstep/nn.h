@@ -157,8 +157,9 @@ LS_API ls_value ls_conv_transpose3d_with(ls_graph *g, const char *name, ls_value
 #endif
 
 /* torch.nn.BatchNorm2d, also 1d: x [N, C, ..] by its batch's own statistics; buffers running_mean,
- * running_var and num_batches_tracked advance when `track` (i32 [], LS_NONE: always) is not 0. In evaluation
- * (ls_graph_evaluate) x is normalised by the running statistics. */
+ * running_var and num_batches_tracked advance when `track` (i32 []) is not 0. LS_NONE is ls_track: once a
+ * step, so that ranks and micro-batches of one size change no bit. In evaluation (ls_graph_evaluate) x is
+ * normalised by the running statistics. */
 typedef struct ls_batch_norm_opts {
     double eps, momentum;
     ls_value track;
