@@ -86,7 +86,7 @@ static ls_status read_samples(job *j)
 
 static ls_status compute(job *j)
 {
-    int64_t batch = j->setup.trainer.micro_batch, classes = j->setup.classes;
+    int64_t batch = j->setup.trainer.eval_batch, classes = j->setup.classes;
     uint8_t *images = ls_sys_calloc((size_t)batch, j->image_bytes);
     int32_t *labels = ls_sys_malloc(sizeof *labels * (size_t)batch),
             *predicted = ls_sys_malloc(sizeof *predicted * (size_t)batch);

@@ -174,7 +174,7 @@ def _with_set(arrays, call):
 
 
 class Predictor:
-    """Predictions of a trainer, of a run (its latest checkpoint) or of a checkpoint: arrays in, {output:
+    """Predictions of a trainer, of a run (its latest checkpoint; best=True: its best) or of a checkpoint: arrays in, {output:
     array} out.
 
     p = lockstep.Predictor("runs/flow")
