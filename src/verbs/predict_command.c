@@ -378,9 +378,6 @@ ls_status ls_predict_command(const ls_predict_opts *o, const ls_ui *ui)
     const bool texts = dot && !strcmp(dot, ".jsonl") &&
                        ls_recipe_model(j.saved.recipe)->samples == LS_SAMPLES_PAIRS;
     s = check_files(&j);
-    if (s == LS_OK && texts && o->random)
-        s = ls_fail(LS_E_USAGE,
-                    "--random: the texts of a T5 are of samples in order: give --first and --count");
     if (s == LS_OK)
         s = texts ? ls_texts_command(o, ui) : predict(&j);
     ls_trainer_destroy(&j.trainer);
