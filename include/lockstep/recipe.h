@@ -258,6 +258,7 @@ typedef struct ls_recipe {
     } precision;
     struct {
         int64_t every_epochs, every_steps; /* every_steps 0: only at ends of epochs */
+        int64_t batch;                     /* samples of a rank at once; 0: train.micro_batch */
         bool ema;                          /* of the averaged weights */
         const char *metrics;               /* f1, auc, perplexity, separated by spaces; "" none */
         struct {

@@ -50,6 +50,7 @@ static const char *const WHAT_WORDS[] = {
     [LS_IS_TRACK] = "track",
     [LS_IS_PLACES] = "places",
     [LS_IS_SEED] = "seed",
+    [LS_IS_EVAL_INPUT] = "eval_input",
 };
 
 static const ls_attr_field SOURCE_FIELDS[] = {

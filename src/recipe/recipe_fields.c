@@ -332,6 +332,12 @@ static const ls_key LAST[] = {
               "evaluation data and can make a checkpoint the best. Schedule plateau counts all evaluations, "
               "early stopping those at ends of epochs. With every_epochs 0 they are the only ones before "
               "the last" },
+    { "eval.batch", LS_KEY_INT, AT(eval.batch), "0", 0, 1e9, .may_change = true,
+      .help =
+          "samples that each rank evaluates or predicts at once; 0: train.micro_batch. A larger batch needs "
+          "memory for its samples and activations, which `lockstep plan` counts, and none for gradients. "
+          "Every sample counts once with any batch, and its numbers are the same bits; a loss or metric "
+          "over the samples of a batch changes with it" },
     { "eval.metrics", LS_KEY_WORDS, AT(eval.metrics), "", .may_change = true,
       .help = "a list of more metrics, beside each `accuracy`: `f1`, `auc` (of two classes), `perplexity`" },
     { "eval.ema", LS_KEY_BOOL, AT(eval.ema), "false", .may_change = true, NEEDS("optimizer.ema_decay !0"),

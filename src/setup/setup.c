@@ -66,6 +66,7 @@ static ls_status batches(ls_setup *s, ls_recipe *r)
         LS_TRY(ls_recipe_set(r, "train.micro_batch", text, LS_ORIGIN_PER_RANK));
     }
     s->trainer.micro_batch = r->train.micro_batch;
+    s->trainer.eval_batch = r->eval.batch ? r->eval.batch : r->train.micro_batch;
     s->trainer.micro_batches = batch / r->train.micro_batch; /* the recipe was checked: it divides */
     ls_status status = ls_parallel_share(&s->share, p, s->trainer.micro_batches);
     return status == LS_OK

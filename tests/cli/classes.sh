@@ -65,6 +65,19 @@ refused 2 'schedule.type: plateau follows checkpoint.best.metric, eval_loss, whi
 try 0 train recipe.yaml --set run.name=loss --set 'schedule={type: plateau, patience: 0, threshold: 0.5}' --set eval.every_epochs=-1 --set checkpoint.best.metric=train_loss
 has err '^epoch [0-9]+: train_loss has not improved'
 
+# ---- evaluations have a batch of their own: the same numbers, on two ranks, in f64, and in a run that goes on with another batch
+judged() { diff <(sed -nE '/"kind":"eval"/s/"(seconds|attempt)":[^,}]*//gp' "runs/$1/metrics.jsonl") <(sed -nE '/"kind":"eval"/s/"(seconds|attempt)":[^,}]*//gp' "runs/$2/metrics.jsonl") || bad "$what: other evaluations"; }
+try 0 train recipe.yaml --set run.name=seven "${often[@]}" --set eval.batch=7; judged seven often; same seven often
+try 0 train recipe.yaml --set run.name=pair "${often[@]}" --set eval.batch=30 --workers 2; judged pair often; same pair often
+die often more; try 0 train recipe.yaml --set run.name=more "${often[@]}" --set eval.batch=80; same more often
+wide=(--set device=ref --set precision.param=f64 --set train.steps=3)
+try 0 train recipe.yaml --set run.name=wide "${wide[@]}"; try 0 train recipe.yaml --set run.name=wider "${wide[@]}" --set eval.batch=200; judged wider wide; same wider wide
+try 0 eval runs/often --json; cp out first; try 0 eval runs/often --json --set eval.batch=33; cmp <(sed 's/"seconds":[^,}]*//' first) <(sed 's/"seconds":[^,}]*//' out) || bad "$what: other numbers"
+try 0 predict runs/often --out a.csv; try 0 predict runs/often --out b.csv --set eval.batch=33; cmp a.csv b.csv || bad "$what: other predictions"
+try 0 plan recipe.yaml --json; cp out first; try 0 plan recipe.yaml --json --set eval.batch=4000; total() { grep -o '"total":[0-9]*' "$1" | head -n 1 | grep -o '[0-9]*'; }
+[ "$(total out)" -gt "$(($(total first) + 4000 * 2 * 4))" ] || bad "$what: the plan counts no memory for it"
+refused 2 'eval.batch: -1 is out of range' train recipe.yaml --set run.name=none --set eval.batch=-1
+
 # ---- what says that they might help
 try 0 data recipe.yaml
 has out '^The largest class has 38 times as many samples as the smallest: .loss.class_weights: balanced. or .data.sampler: balanced. might help'
