@@ -197,7 +197,7 @@ typedef struct ls_recipe {
         ls_accumulation accumulate;
         ls_loss_mean_choice loss_mean;
         const char *freeze;     /* names, separated by spaces; "" none */
-        double label_smoothing; /* of classifiers of images; 0: none */
+        double label_smoothing; /* of cross-entropy of labels; 0: none */
         double clip_norm;       /* 0: none */
         ls_nonfinite nonfinite;
         int64_t max_skips;

@@ -38,18 +38,27 @@ typedef struct array_set {
 
 /* ---- reading */
 
-/* "x.npy row 812: " and "x[3, 1]" for messages. */
+/* "x.npy row 812: x[3, 1]", of a table "x.csv row 812: x[3] (column "area")", for messages. */
 static void place_text(ls_str *out, const column *c, int64_t row, int64_t element)
 {
     const ls_type *t = &c->file.type;
     int64_t rest = element, size = c->each;
-    ls_str_printf(out, "%s row %" PRId64 ": %s", c->file.path, row, c->as.field);
+    const char *names = c->file.text ? ls_array_file_part(c->file.path) : "";
+    const int file = (int)(strlen(c->file.path) - strlen(names));
+    ls_str_printf(out, "%.*s row %" PRId64 ": %s", file, c->file.path, row, c->as.field);
     for (int d = 1; d < t->ndim; d++) {
         size /= t->dims[d];
         ls_str_printf(out, "%s%" PRId64, d == 1 ? "[" : ", ", rest / size);
         rest %= size;
     }
     ls_str_add(out, t->ndim > 1 ? "]" : "");
+    names += *names == ':';
+    for (int64_t i = 0; i < element && *names; i++) {
+        names += strcspn(names, ",");
+        names += *names == ',';
+    }
+    if (*names)
+        ls_str_printf(out, " (column \"%.*s\")", (int)strcspn(names, ","), names);
 }
 
 static ls_status arrays_refuse(const column *c, int64_t row, int64_t element, const char *why)
@@ -321,6 +330,20 @@ static ls_status add_field(array_set *d, const column *c, const char *suffix)
     return LS_OK;
 }
 
+/* The file of the first field, with its columns where they are few. */
+static ls_status name_source(array_set *d)
+{
+    enum { MANY = 5, LONG = 60 };
+    const column *c = &d->columns[0];
+    const char *path = c->file.path, *names = ls_array_file_part(path);
+    d->set.source = path;
+    if (!c->file.text || c->each < MANY || strlen(path) <= LONG)
+        return LS_OK;
+    d->set.source = d->source = ls_sys_text("%.*s, %" PRId64 " columns", (int)(strlen(path) - strlen(names)),
+                                            path, c->each);
+    return ls_sys_have(d->source);
+}
+
 static ls_status open_all(array_set *d, const ls_array_field *arrays)
 {
     d->set.digest = 0;
@@ -341,8 +364,7 @@ static ls_status open_all(array_set *d, const ls_array_field *arrays)
         d->set.digest = ls_hash64_more(d->set.digest, &c->file.digest, sizeof c->file.digest);
     }
     d->set.n = d->columns[0].file.type.dims[0];
-    d->set.source = d->columns[0].file.path;
-    return LS_OK;
+    return name_source(d);
 }
 
 ls_status ls_arrays_open(ls_dataset **out, ls_split split, int n, const ls_array_field *arrays)
@@ -393,11 +415,15 @@ int64_t ls_arrays_row(const ls_dataset *set, int64_t i)
 ls_status ls_arrays_keep(ls_dataset *set, const int64_t *rows, int64_t n)
 {
     array_set *d = (array_set *)set;
-    d->source = ls_sys_text("%s (%" PRId64 " of %" PRId64 " rows)", d->set.source, n, d->set.n);
+    char *source = ls_sys_text("%s (%" PRId64 " of %" PRId64 " rows)", d->set.source, n, d->set.n);
     d->rows = ls_sys_malloc(sizeof *rows * (size_t)n);
-    LS_TRY(ls_sys_have(d->source ? d->rows : NULL));
+    if (!source || !d->rows) {
+        free(source);
+        return ls_sys_have(NULL);
+    }
     memcpy(d->rows, rows, sizeof *rows * (size_t)n);
-    d->set.source = d->source;
+    free(d->source);
+    d->set.source = d->source = source;
     d->set.n = n;
     d->set.digest = ls_hash64_more(d->set.digest, rows, sizeof *rows * (size_t)n);
     return LS_OK;

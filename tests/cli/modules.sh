@@ -155,6 +155,18 @@ refused 2 'loss: class_weights: 2 numbers for 3 classes' plan ids.yaml --set 'lo
 try 1 train ids.yaml --set run.name=big --set data.train.ids=big.npy; has err "big.npy row 0: ids\[1\] is 4294967296, which is not an integer of 32 bits"
 npy '<f4' '\0\0\0' >f32.npy; refused 2 'f32.npy: it is f32 \[40, 2\], and "ids" must be integers: save array.astype\(.int32.\)' train ids.yaml --set run.name=none --set data.train.ids=f32.npy
 
+# ---- adapters of its layers: they are trained beside a base that stays as it is
+sed 's/(void)self;$/(void)self; LS_TRY(ls_add_lora(g, .rank = 2));/' ids.c >lora.c; build lora.c -o lora.so
+sed 's/.rank = 2/.rank = 4/' lora.c >large.c; build large.c -o large.so
+base=$PWD/runs/i32/checkpoints/latest
+try 1 train ids.yaml --set run.name=lora --set model.path=./lora.so --set model.init="$base" --set 'train.freeze="* !pattern:*.lora_?.weight"'
+has err '2 missing: fc.lora_A.weight'
+try 0 train ids.yaml --set run.name=lora --set model.path=./lora.so --set model.init="$base" --set 'model.reset="pattern:*.lora_?.weight"' \
+    --set 'train.freeze="* !pattern:*.lora_?.weight"' --set optimizer.lr=0.01
+has err '324 of the parameters frozen'; has out 'eval loss'
+try 0 predict runs/lora --module ./lora.so --out adapted.csv; cmp -s q.csv adapted.csv && bad "adapters change no prediction"
+refused 2 'rank 4 for a layer of 7 inputs and 3 outputs: .* in fc$' train ids.yaml --set run.name=none --set model.path=./large.so
+
 # ---- samples of the module's own: each of its functions gets its own set
 cat >set.c <<'END'
 #include <lockstep/lockstep.h>

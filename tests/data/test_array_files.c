@@ -45,7 +45,7 @@ static void wrong_tables_are_named(void **state)
     double *x;
     int64_t rows;
     assert_fails(LS_E_FORMAT, numbers(&x, &rows, "a,b\n1,2\n1,2x\n", 2, AB), "a.csv line 3",
-                 "\"2x\" is not a number");
+                 "column \"b\": \"2x\" is not a number; replace texts by numbers, or leave the column out");
     assert_fails(LS_E_FORMAT, numbers(&x, &rows, "a,b\n0x1,2\n", 2, AB), "line 2", "\"0x1\"");
     assert_fails(LS_E_FORMAT, numbers(&x, &rows, "a,b\n1\n", 2, AB), "line 2", "fewer fields than the 2");
     assert_fails(LS_E_FORMAT, numbers(&x, &rows, "a,b\n1,2,3\n", 2, AB), "line 2", "more fields than the 2");
@@ -59,7 +59,7 @@ static void wrong_tables_are_named(void **state)
                  "decimal=','");
     assert_fails(LS_E_FORMAT, numbers(&x, &rows, "a\tb\n1\t2\n", 2, AB), "a.csv line 1: tabs separate", "");
     assert_fails(LS_E_FORMAT, numbers(&x, &rows, "a,b\n\"1,5\",2\n", 2, AB),
-                 "line 2: \"1,5\" is not a number", "write decimals with a point");
+                 "line 2, column \"a\": \"1,5\" is not a number", "write decimals with a point");
     assert_fails(LS_E_FORMAT, numbers(&x, &rows, "a,b\n1,5,2,5\n", 2, AB), "more fields than the 2",
                  "decimal commas");
     double *none;
@@ -118,11 +118,12 @@ static void a_table_is_a_data_set(void **state)
     assert_int_equal(set->fields[1].type.ndim, 0);
     assert_ok(set->read(set, 0, (void *[]){ x, &y, &label }));
     assert_true(x[0] == 1.5f && x[1] == 2 && y == 1.5f && label == 3);
-    assert_fails(LS_E_FORMAT, set->read(set, 1, (void *[]){ x, &y, &label }), "t.csv:a,b row 1",
-                 "x[1] is NaN");
+    assert_fails(LS_E_FORMAT, set->read(set, 1, (void *[]){ x, &y, &label }), "t.csv row 1",
+                 "x[1] (column \"b\") is NaN");
     ls_dataset_close(&set);
     assert_ok(ls_arrays_open(&set, LS_SPLIT_TRAIN, 1, (ls_array_field[]){ ARRAY("label", one, LS_I32) }));
-    assert_fails(LS_E_FORMAT, set->read(set, 0, (void *[]){ &label }), "label is 1.5", "not an integer");
+    assert_fails(LS_E_FORMAT, set->read(set, 0, (void *[]){ &label }), "label (column \"a\") is 1.5",
+                 "not an integer");
     ls_dataset_close(&set);
 }
 
