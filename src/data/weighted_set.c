@@ -79,14 +79,10 @@ typedef struct weighted {
     ls_field fields[];
 } weighted;
 
-static bool counts(const weighted *d, int32_t label) { return label >= 0 && label < d->classes; }
-
-static void fill(const weighted *d, const int32_t *labels, float *to, float *all)
+static void fill(const weighted *d, const int32_t *labels, float *to)
 {
-    for (int64_t e = 0; e < d->entries && to; e++)
-        to[e] = counts(d, labels[e]) ? d->weights[labels[e]] : 0;
-    for (int64_t c = 0; c < d->classes && all; c++)
-        all[c] = counts(d, labels[0]) ? d->weights[c] : 0;
+    for (int64_t e = 0; e < d->entries; e++)
+        to[e] = labels[e] >= 0 && labels[e] < d->classes ? d->weights[labels[e]] : 0;
 }
 
 /* The target is read, too, when the weights are wanted and it is not. */
@@ -94,8 +90,7 @@ static ls_status read_with(const weighted *d, int64_t i, const uint64_t *draw, v
 {
     const int n = d->inner->n_fields;
     void **at = NULL, *labels = NULL;
-    float *one = d->target >= 0 ? to[n] : NULL, *every = d->all ? to[n + 1] : NULL;
-    const bool wanted = one || every, own = wanted && !to[d->target];
+    const bool wanted = d->target >= 0 && to[n], own = wanted && !to[d->target];
     if (own) {
         at = ls_sys_malloc(sizeof *at * (size_t)n);
         labels = ls_sys_malloc(sizeof(int32_t) * (size_t)d->entries);
@@ -111,7 +106,9 @@ static ls_status read_with(const weighted *d, int64_t i, const uint64_t *draw, v
     const ls_status s = draw ? d->inner->read_drawn(d->inner, i, *draw, all)
                              : d->inner->read(d->inner, i, all);
     if (s == LS_OK && wanted)
-        fill(d, all[d->target], one, every);
+        fill(d, all[d->target], to[n]);
+    if (s == LS_OK && d->all && to[n + 1])
+        memcpy(to[n + 1], d->weights, sizeof *d->weights * (size_t)d->classes);
     free(labels);
     free(at);
     return s;

@@ -12,8 +12,7 @@ void ls_class_balance(int64_t classes, const int64_t *counts, double *weights);
 
 /* Puts a set with one more field in the place of *set: `field` f32, of the shape of the i32 field `target`,
  * is the weight of the target's class, and 0 where the target does not count. `all`: another field f32
- * [classes], the weights of all classes, or 0 where the one target of the sample does not count; NULL: there
- * is none. On failure *set is closed and NULL. */
+ * [classes], the weights of all classes; NULL: there is none. On failure *set is closed and NULL. */
 ls_status ls_weighted_open(ls_dataset **set, const char *target, const char *field, const char *all,
                            int64_t classes, const double *weights);
 

@@ -75,24 +75,6 @@ static void number_outputs(ls_graph *g, ls_value numbers, const ls_classifier_lo
         ls_graph_error(g, s, "%s", ls_error_message());
 }
 
-/* PyTorch's CrossEntropyLoss(weight=w, label_smoothing=e) before it divides by the sum of w[label]:
- *     (1 - e) w[label] (-log p[label]) + e / classes * sum of w[c] (-log p[c])
- * A sample that does not count has only weights of 0. */
-static ls_value smoothed_rows(ls_graph *g, ls_value logits, ls_value labels, ls_value weight, double e)
-{
-    const ls_type t = ls_value_type(g, logits);
-    const int64_t classes = t.ndim == 2 ? t.dims[1] : 1;
-    const ls_value all = ls_input(g, "labels.class_weights",
-                                  LS_TYPE(LS_F32, t.ndim ? t.dims[0] : 1, classes)),
-                   own = ls_cross_entropy(g, logits, labels);
-    ls_wide_begin(g);
-    const ls_value spread = ls_sum(g, ls_mul(g, all, ls_log_softmax(g, logits)), 1, false),
-                   rows = ls_sub(g, ls_mul_const(g, ls_mul(g, weight, own), 1 - e),
-                                 ls_mul_const(g, spread, e / (double)classes));
-    ls_wide_end(g);
-    return rows;
-}
-
 void ls_classifier_outputs(ls_graph *g, ls_value logits, const ls_classifier_loss *loss)
 {
     static const ls_classifier_loss PLAIN = { 0 };
@@ -106,11 +88,7 @@ void ls_classifier_outputs(ls_graph *g, ls_value logits, const ls_classifier_los
     if (loss && loss->class_weights) {
         static const char FIELD[] = "labels.class_weight";
         const ls_value weight = ls_input(g, FIELD, LS_TYPE(LS_F32, t.ndim == 2 ? t.dims[0] : 1));
-        if (loss->label_smoothing > 0)
-            ls_loss(g, "loss", smoothed_rows(g, logits, labels, weight, loss->label_smoothing), 1,
-                    LS_OVER_FIELD, FIELD);
-        else
-            ls_loss(g, "loss", rows, 1, LS_BY_FIELD, FIELD);
+        ls_smooth_weighted_loss(g, "loss", 1, logits, labels, rows, weight, FIELD, loss->label_smoothing);
         ls_measure(g, "loss_unweighted", rows, LS_MEAN, LS_BY_VALID, "labels");
     } else {
         ls_loss(g, "loss", rows, 1, LS_BY_VALID, "labels");

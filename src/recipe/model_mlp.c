@@ -79,8 +79,8 @@ static const ls_key MLP_ROWS[] = {
 extern const ls_model_row ls_mlp_row;
 const ls_model_row ls_mlp_row = {
     .name = "mlp",
-    .keys =
-        "image_size in_channels hidden act dropout classes inputs outputs scale refit loss label_smoothing",
+    .keys = "image_size in_channels hidden act dropout classes inputs outputs scale refit loss "
+            "label_smoothing",
     OWN_KEYS(MLP_ROWS),
     .samples = LS_SAMPLES_IMAGES,
     .build = mlp_build,

@@ -98,12 +98,6 @@ static ls_status check_class_weights(const ls_recipe *r, int i)
             "%s: class_weights: mixup and cutmix mix two classes in a sample, so it has no class whose "
             "weight it could have: leave one of the two out",
             where);
-    if (r->train.label_smoothing > 0 && !is_classifier(r))
-        return ls_fail(
-            LS_E_USAGE,
-            "%s: class_weights together with train.label_smoothing are for classifiers of pictures: "
-            "leave one of the two out",
-            where);
     if (l->weight)
         return ls_fail(
             LS_E_USAGE,

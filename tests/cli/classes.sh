@@ -97,6 +97,17 @@ try 0 eval runs/smooth
 has out "$(cat want)"
 try 0 train recipe.yaml --set run.name=smooth2 --set train.label_smoothing=0.3 --workers 2
 same smooth2 smooth
+# and with weights of classes: each class has its weight, and the divisor is the sum of those of the targets
+both=(--set train.label_smoothing=0.3 --set 'loss.class_weights=[0.5, 0, 3]')
+try 0 train recipe.yaml --set run.name=both "${both[@]}"
+try 0 predict runs/both --output kind --out logits.csv
+paste -d, logits.csv <(cut -d, -f3 eval.csv) | awk -F, -v s=0.3 'BEGIN { split("0.5 0 3", w, " ") } NR > 1 { n = NF - 4; sum = 0; for (k = 0; k < 3; k++) { z[k] = $(n + 1 + k); sum += exp(z[k]) }
+    for (k = 0; k < 3; k++) loss += w[k + 1] * (log(sum) - z[k]) * ((k == $NF ? 1 - s : 0) + s / 3)
+    weights += w[$NF + 1] } END { printf "loss %s\n", substr(sprintf("%.6f", loss / weights), 1, 6) }' >want
+try 0 eval runs/both
+has out "$(cat want)"
+try 0 train recipe.yaml --set run.name=both2 "${both[@]}" --workers 2
+same both2 both
 refused 2 'train.label_smoothing: no effect: no loss is of type cross_entropy' train mlp-regression --set train.label_smoothing=0.1
 
 # ---- dropout of an mlp: of training alone; any number of ranks has the same bits
@@ -134,13 +145,13 @@ same two one
 try 0 train pictures.yaml --set run.name=two-numbers --set 'loss.class_weights=[2.25, 0.64285714285714290]'
 try 0 train pictures.yaml --set run.name=counted
 same two-numbers counted
-try 0 train pictures.yaml --set run.name=pictures-dropped --set model.dropout=0.5 --set loss.class_weights=none
 # with label smoothing, on two ranks, and an evaluation of it
-try 0 train pictures.yaml --set run.name=blurred --set train.label_smoothing=0.1
-cmp -s runs/blurred/checkpoints/latest/model.safetensors runs/counted/checkpoints/latest/model.safetensors && bad "label smoothing changed nothing"
-try 0 train pictures.yaml --set run.name=blurred2 --set train.label_smoothing=0.1 --workers 2
-same blurred2 blurred
-try 0 eval runs/blurred; has out 'loss_unweighted'
+try 0 train pictures.yaml --set run.name=psmooth --set train.label_smoothing=0.1
+cmp -s runs/psmooth/checkpoints/latest/model.safetensors runs/counted/checkpoints/latest/model.safetensors && bad "label smoothing changed nothing"
+try 0 train pictures.yaml --set run.name=psmooth2 --set train.label_smoothing=0.1 --workers 2
+same psmooth2 psmooth
+try 0 eval runs/psmooth; has out 'loss_unweighted'
+try 0 train pictures.yaml --set run.name=pictures-dropped --set model.dropout=0.5 --set loss.class_weights=none
 refused 2 'mixup and cutmix mix two classes' train pictures.yaml --set run.name=x --set data.augment.mixup=0.2
 refused 2 'this key is for' train llama-shakespeare --set run.name=x --set data.sampler=balanced
 # the key has moved; what a loss of a classifier takes; numbers that are none
@@ -150,7 +161,6 @@ refused 2 'loss: class_weights: none, balanced, or a list with a number from 0 o
 refused 2 'loss: class_weights: no number is above 0' train recipe.yaml --set 'loss.class_weights=[0, 0, 0]'
 refused 2 'loss: class_weights are of cross_entropy; mse has none' train recipe.yaml --set 'loss={type: mse, of: kind, class_weights: balanced}'
 refused 2 'loss: class_weights: the loss has a .weight. of samples, too' train recipe.yaml --set loss.weight=w --set loss.class_weights=balanced
-refused 2 'class_weights together with train.label_smoothing are for classifiers of pictures' train recipe.yaml --set train.label_smoothing=0.1 --set loss.class_weights=balanced
 refused 2 'two losses have class_weights for the field kind' train recipe.yaml --set 'loss=[{type: cross_entropy, of: kind, class_weights: balanced}, {type: cross_entropy, of: other, target: kind, class_weights: [1, 2, 3]}]' --set 'model.outputs={kind: [3], other: [3]}'
 try 0 recipe pictures.yaml --set 'loss.class_weights=[.5, 2]'; has out 'loss: .type: cross_entropy, class_weights: .0.5, 2..'
 finish
