@@ -141,7 +141,7 @@ static ls_status evaluate(ls_loop *l, ls_eval_result *e, ls_epoch_row *row, doub
     if (averaged)
         LS_TRY(ls_trainer_exchange_ema(l->trainer));
     ls_loop_beat(l, "evaluating", l->requests.evaluation > 1);
-    ls_status s = ls_evaluate(l->trainer, l->eval, l->recipe->train.micro_batch, l->ui, &w, e);
+    ls_status s = ls_evaluate(l->trainer, l->eval, l->ui, &w, e);
     if (s == LS_OK) {
         l->run->eval_seconds += e->seconds;
         l->requests.evaluation = fmax(l->requests.evaluation, e->seconds);

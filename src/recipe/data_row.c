@@ -293,17 +293,6 @@ static ls_status open_pairs(ls_dataset **out, const ls_recipe *r, ls_split split
 
 static bool is(const char *name, const char *field) { return name && !strcmp(name, field); }
 
-/* The classes of the output that a loss is of; 0: not known. */
-static int64_t classes_of(const ls_recipe *r, const ls_task_loss *l)
-{
-    ls_type room;
-    const ls_type *t = ls_shared_model_output(r, l->of, &room);
-    for (int k = 0; k < r->model.outputs.n; k++)
-        if (is(l->of, r->model.outputs.at[k].name))
-            t = &r->model.outputs.at[k].type;
-    return !t ? 0 : t->ndim ? t->dims[t->ndim - 1] : 1;
-}
-
 /* Of what a loss does not say, a module's own graph says it. */
 static field_use use_of(const ls_recipe *r, const char *field)
 {
@@ -322,7 +311,9 @@ static field_use use_of(const ls_recipe *r, const char *field)
             use.range = LS_ARRAY_0_TO_1;
         use.missing |= target && !labels && r->data.missing == LS_MISSING_MASK;
         if (target && labels)
-            use = (field_use){ .type = LS_I32, .below = classes_of(r, l), .ignorable = !l->weight };
+            use = (field_use){ .type = LS_I32,
+                               .below = ls_recipe_loss_classes(r, l),
+                               .ignorable = !l->weight };
     }
     return use;
 }

@@ -1,6 +1,5 @@
 /* recipe_read.c - reads files, includes and --set into ls_recipe_state.set. When a key is set more than once,
  * the last one counts. Checks that each key is in the table; recipe_value.c checks the values. */
-#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -243,51 +242,10 @@ static ls_status apply_text(ls_recipe_state *state, const char *text, size_t siz
     return s;
 }
 
-/* What was probably meant: a run of that name in runs/, or the recipe or the run beside `name` whose name is
- * nearest. malloc'ed; NULL: nothing. */
-static char *near_path(const char *name)
-{
-    enum { MOST = 256 };
-    const char *slash = strrchr(name, '/'), *last = slash ? slash + 1 : name, *names[MOST];
-    char *run = slash ? NULL : ls_path_join("runs", name), *folder = ls_sys_strdup(name);
-    if (run && ls_file_in(run, "recipe.yaml")) {
-        free(folder);
-        return run;
-    }
-    free(run);
-    if (!folder)
-        return NULL;
-    folder[slash ? slash - name : 0] = 0;
-    struct dirent **entries = NULL;
-    const int all = scandir(!slash ? "." : *folder ? folder : "/", &entries, NULL, alphasort);
-    int n = 0;
-    for (int i = 0; i < all && n < MOST; i++) {
-        const char *one = entries[i]->d_name, *dot = strrchr(one, '.');
-        char *path = ls_path_join(!slash ? "." : *folder ? folder : "/", one);
-        if ((dot && (!strcmp(dot, ".yaml") || !strcmp(dot, ".yml"))) ||
-            (path && ls_file_in(path, "recipe.yaml")))
-            names[n++] = one;
-        free(path);
-    }
-    const char *near = ls_nearest_name(last, names, n);
-    char *found = near ? ls_sys_text("%s%s%s", folder, slash ? "/" : "", near) : NULL;
-    for (int i = 0; i < all; i++)
-        free(entries[i]);
-    free(entries);
-    free(folder);
-    return found;
-}
-
 static ls_status no_such_recipe(const char *name)
 {
     const char *names[64];
     int n = 0;
-    char *beside = near_path(name);
-    if (beside) {
-        const ls_status s = ls_fail(LS_E_USAGE, "%s: no such file or folder; did you mean %s?", name, beside);
-        free(beside);
-        return s;
-    }
     ls_str all = { 0 };
     for (const char *b; n < 64 && (b = ls_recipe_bundled(n, NULL, NULL)); n++) {
         names[n] = b;

@@ -133,10 +133,12 @@ static ls_status evaluate(const ls_saved_model *t, ls_group *g, const ls_eval_op
         s = ls_data_agree(g, NULL, set);
     LS_TRY_TO(s, s, end);
     other_data = !g || ls_group_rank(g) == 0 ? ls_saved_model_other_data(t, set) : NULL;
-    LS_TRY_TO(s, ls_evaluate(trainer, set, setup.trainer.micro_batch, ui, &rounds, &e), end);
+    LS_TRY_TO(s, ls_evaluate(trainer, set, ui, &rounds, &e), end);
     if (o->generate) {
         ls_rounds writing = ls_rounds_of_flag(NULL, ui->stop);
-        const ls_split_opts all = { .count = set->n, .how = o->how, .beams = o->beams, .rounds = &writing };
+        const ls_split_opts all = {
+            .samples.n = set->n, .how = o->how, .beams = o->beams, .rounds = &writing
+        };
         ls_trainer_destroy(&trainer);
         LS_TRY_TO(s, generate(&texts, &o->model, set, &all, ui), end);
     }

@@ -29,9 +29,9 @@ has out 'rooms.csv, 5 columns \(48 of 60 rows\)'
 
 # ---- names
 try 0 train rooms.yaml
-refused 2 'room.yaml: no such file or folder; did you mean rooms.yaml\?' train room.yaml
-refused 2 'rooms.yml: no such file or folder; did you mean rooms.yaml\?' train rooms.yml
-refused 2 'did you mean runs/rooms\?' eval rooms
+refused 2 'room.yaml: no such recipe; did you mean rooms.yaml\?' train room.yaml
+refused 2 'rooms.yml: no such recipe; did you mean rooms.yaml\?' train rooms.yml
+refused 2 'did you mean rooms.yaml or runs/rooms\?' eval rooms
 refused 2 'did you mean runs/rooms\?' eval runs/room
 refused 2 'nor a bundled recipe' eval runs/quite-another
 refused 2 'it is a run in runs/, whose epochs .lockstep runs --metrics rooms. shows' runs rooms
@@ -43,3 +43,20 @@ refused 2 'neither a run' eval empty
 refused 2 'the model has no metric eval_f1; there are train_loss, eval_loss, eval_accuracy; .eval.metrics: \[f1\]. adds it' train rooms.yaml --set run.name=x --set checkpoint.best.metric=eval_f1
 refused 2 'mae: it can be f1, auc or perplexity; loss, accuracy, rmse, mae and r2 are always there' train rooms.yaml --set run.name=x --set eval.metrics=mae
 finish
+
+# ---- what a name might mean
+rm -r runs
+mkdir -p there/one; echo '{}' >there/one/result.json; refused 2 'there/one is a run, not a folder of runs: --metrics there/one' runs there/one; rm -r there
+mkdir -p runs/mine words; touch runs/mine/recipe.yaml; echo 'model: {type: mlp}' >words.yaml
+refused 2 'words.yml: no such recipe; did you mean words.yaml\?$' train words.yml
+refused 2 'wrds.yaml: no such recipe; did you mean words.yaml\?$' train wrds.yaml
+refused 2 'words is a folder, not a recipe; did you mean words.yaml\?$' train words
+refused 2 'runs is a folder, not a recipe: name a file' train runs
+refused 2 'runs/mine is a folder, not a recipe; a run keeps its own in runs/mine/recipe.yaml$' train runs/mine
+refused 2 'runs/nine: no such recipe; did you mean runs/mine\?$' eval runs/nine
+mkdir mine; refused 2 'mine: neither a run .*; did you mean runs/mine\?$' eval mine
+refused 2 "optimizer.lr: a number is needed here, not '0,25': write 0.25" train mlp-mnist --set optimizer.lr=0,25
+refused 2 "optimizer.lr: a number is needed here, not '25%': write 0.25" train mlp-mnist --set optimizer.lr=25%
+refused 2 "optimizer.lr: a number is needed here, not 'a,b'$" train mlp-mnist --set optimizer.lr=a,b
+printf 'model:\n\ttype: mlp\n' >words.yaml; refused 2 'words.yaml:2: not YAML: .*: a tab; indent with spaces' train words.yaml
+rm -r runs mine words words.yaml

@@ -188,6 +188,13 @@ try 0 predict ids.yaml --out q.csv; has q.csv '^sample,row,kind,kind.probability
 grep -v ^loss: ids.yaml >own.yaml # a loss of the module's own, by the entries that count
 try 0 train own.yaml --set model.path=./own.so --set run.name=own
 try 0 data own.yaml --set model.path=./own.so; has out '^kind +i32 '
+# weights of classes, the same on two ranks; drawn samples; a number for each class of the output, said before data are read
+try 0 train ids.yaml --set run.name=weighed --set train.micro_batch=4 --set loss.class_weights=balanced; has err 'cross_entropy_unweighted [0-9.]+'
+try 0 train ids.yaml --set run.name=weighed2 --set train.micro_batch=4 --set loss.class_weights=balanced --workers 2
+cmp runs/weighed/checkpoints/latest/model.safetensors runs/weighed2/checkpoints/latest/model.safetensors || bad "ranks change a bit"
+cmp -s runs/weighed/checkpoints/latest/model.safetensors runs/i32/checkpoints/latest/model.safetensors && bad "weights change nothing"
+try 0 train ids.yaml --set run.name=drawn --set data.sampler=balanced
+refused 2 'loss: class_weights: 2 numbers for 3 classes' plan ids.yaml --set 'loss.class_weights=[1, 2]'
 { head -c 136 i64.npy; printf '\0\0\0\0\1\0\0\0'; tail -c +145 i64.npy; } >big.npy
 try 1 train ids.yaml --set run.name=big --set data.train.ids=big.npy; has err "big.npy row 0: ids\[1\] is 4294967296, which is not an integer of 32 bits"
 npy '<f4' '\0\0\0' >f32.npy; refused 2 'f32.npy: it is f32 \[40, 2\], and "ids" must be integers: save array.astype\(.int32.\)' train ids.yaml --set run.name=none --set data.train.ids=f32.npy
