@@ -377,7 +377,7 @@ const ls_foreign_name LS_FOREIGN_NAMES[] = {
     { "num_channels in_chans input_channels n_channels", "model.in_channels", "channels of an image" },
     { "hidden_layers hidden_sizes hidden_dims layer_sizes hidden_units", "model.hidden",
       "of an mlp: a list of widths" },
-    { "activation hidden_act nonlinearity", "model.act", "relu, gelu or gelu_tanh" },
+    { "activation hidden_act nonlinearity", "model.act", "relu, gelu, tanh, silu and others" },
     { "rms_norm_eps layer_norm_epsilon layer_norm_eps", "model.norm_eps", "of RMS norm" },
     { "tie_word_embeddings tie_weights weight_tying", "model.tied", "true or false" },
     { "initializer_range", "model.init_deviation", "of initial weights" },
