@@ -16,7 +16,7 @@
 #define FLAG(name, T, member) name, LS_OPTION_FLAG, NULL, AT(T, member)
 #define BEST_HELP \
     .help = "of a run the best checkpoint; default: the latest one, after early stopping the best"
-#define PAGE(T) "--html", LS_OPTION_FILE, "FILE", AT(T, html)
+#define PAGE(T) "--html", LS_OPTION_FILE, "FILE", AT(T, html), .page = true
 #define JSON(T) { FLAG("--json", T, json), .help = "the result as JSON" }
 #define HOSTS(T, member) \
     { "--ranks-per-host", LS_OPTION_INT, "N", AT(T, member), NULL, 1, INFINITY, \
@@ -50,6 +50,7 @@
 #define SEED(T) "--seed", LS_OPTION_INT, "N", AT(T, how.sampling.seed), "0", 0, INFINITY
 /* --out, with every sample of the split */
 #define WHOLE_SPLIT "--out *.npy *.csv *.jsonl"
+#define DIRECTORY "--to */", "--format dcp"
 #define PLACES(T) \
     { "--hosts", LS_OPTION_TEXT, "A:N,B:N", AT(T, hosts.list), EXCLUDES("--hostfile"), \
       .help = "start N ranks on each host, with mpirun (in a Slurm job with srun; `slurm`: all its " \
@@ -107,8 +108,9 @@ const ls_verb LS_VERBS[] = {
                     "and suggest a rate; no run is written" },
           { "--json", LS_OPTION_FLAG, NULL, AT(ls_train_opts, find_lr.json), NEEDS("--find-lr"),
             .help = "the rates and losses as JSON" },
-          { "--html", LS_OPTION_FILE, "FILE", AT(ls_train_opts, find_lr.html), NEEDS("--find-lr"),
-            .why = "a training writes report.html", .help = "write a page with the losses over the rates" },
+          { "--html", LS_OPTION_FILE, "FILE", AT(ls_train_opts, find_lr.html), .page = true,
+            NEEDS("--find-lr"), .why = "a training writes report.html",
+            .help = "write a page with the losses over the rates" },
           { "--profile", LS_OPTION_TEXT, "[FIRST:LAST|wait=W,warmup=U,active=A,repeat=R]",
             .help = "measure these steps (default 11:20, or a torch.profiler.schedule): write a trace, a "
                     "page of memory and a page of the step to RUN/log, and print the costliest ops" },
@@ -118,7 +120,8 @@ const ls_verb LS_VERBS[] = {
     { "sweep", "RECIPE", 1, 1, true, "train a model under several settings, and compare them",
       "Trains RECIPE once for each combination of the values that --set lists, or for --random N draws.\n"
       "A value with commas stands in brackets or quotes. LOW..HIGH is a range for --random, logarithmic\n"
-      "unless :linear follows. Every run is a run directory in STORAGE/NAME-sweep, with the results that\n"
+      "unless :linear follows; of whole numbers, as run.seed=1..25, it is all of them without --random.\n"
+      "Every run is a run directory in STORAGE/NAME-sweep, with the results that\n"
       "`lockstep train` has with these settings. sweep.html there shows the runs, the best first, and their\n"
       "values as parallel coordinates. The same command continues a sweep: finished runs are not trained\n"
       "again, others continue from their newest checkpoint. A run that fails does not stop the others.\n"
@@ -226,10 +229,11 @@ const ls_verb LS_VERBS[] = {
           { FLAG("--resize", ls_predict_opts, resize), EXCLUDES("--prompt", WHOLE_SPLIT),
             .help = "scale image files to the model's size" },
           { "--out", LS_OPTION_FILE, "FILE", AT(ls_predict_opts, out), EXCLUDES("--prompt"),
-            .help = "draw the images: .svg, .png; write all predictions: .npy, .csv, .jsonl; texts: .jsonl" },
-          { "--wrong", LS_OPTION_FILE, "FILE", AT(ls_predict_opts, wrong),
-            EXCLUDES("--prompt", "--out", "--show", "--json", "--first"),
-            .help = "write a page, .html, of the worst mistakes of an image classifier on the split" },
+            .help = "draw the images: .svg, .png; write all predictions: .npy, .csv, .jsonl; texts: .jsonl; "
+                    "with --wrong the page: .html" },
+          { FLAG("--wrong", ls_predict_opts, wrong), EXCLUDES("--prompt", "--show", "--json", "--first"),
+            .help = "write a page of the worst mistakes of an image classifier on the split: wrong.html, or "
+                    "--out FILE.html" },
           { "--output", LS_OPTION_TEXT, "NAME,..", AT(ls_predict_opts, output), NEEDS(WHOLE_SPLIT),
             .otherwise = "all; of classifiers probabilities", .help = "outputs to write" },
           { FLAG("--show", ls_predict_opts, show), EXCLUDES("--json", "--prompt", WHOLE_SPLIT),
@@ -249,15 +253,15 @@ const ls_verb LS_VERBS[] = {
       "reads the same samples. `data` itself trains nothing and needs no run.",
       "lockstep data vit-fashion-mnist\n"
       "lockstep data my.yaml --set data.augment.flip=0.5 --epoch 3 --samples 64 --out data.html",
-      (const ls_option_row[]){
-          { "--split", LS_OPTION_CHOICE, NULL, AT(ls_data_opts, eval_split), "train", WORDS("train", "eval"),
-            .help = "which samples" },
-          { "--epoch", LS_OPTION_INT, "N", AT(ls_data_opts, epoch), "0", 0, INFINITY,
-            .help = "epoch, counted from 0" },
-          { "--samples", LS_OPTION_INT, "N", AT(ls_data_opts, samples), NULL, 1, INFINITY,
-            .otherwise = "10; with --out 48", .help = "how many samples" },
-          { "--out", LS_OPTION_FILE, "FILE", AT(ls_data_opts, out), .help = "write a page, FILE.html" },
-          END },
+      (const ls_option_row[]){ { "--split", LS_OPTION_CHOICE, NULL, AT(ls_data_opts, eval_split), "train",
+                                 WORDS("train", "eval"), .help = "which samples" },
+                               { "--epoch", LS_OPTION_INT, "N", AT(ls_data_opts, epoch), "0", 0, INFINITY,
+                                 .help = "epoch, counted from 0" },
+                               { "--samples", LS_OPTION_INT, "N", AT(ls_data_opts, samples), NULL, 1,
+                                 INFINITY, .otherwise = "10; with --out 48", .help = "how many samples" },
+                               { "--out", LS_OPTION_FILE, "FILE", AT(ls_data_opts, out), .page = true,
+                                 .help = "write a page, FILE.html" },
+                               END },
       ls_verb_data },
     { "plan", "RECIPE", 1, 1, true, "print memory, traffic and time of a step, without running it",
       "Compiles the step for any number of ranks and prints what a rank needs: memory by category and its\n"
@@ -322,27 +326,31 @@ const ls_verb LS_VERBS[] = {
     { "export", "RUN|CHECKPOINT", 1, 1, false, "write the weights as .safetensors, .pt or a DCP directory",
       "Writes all weights, with PyTorch's names, to one file: FILE.safetensors, or a state dict FILE.pt\n"
       "for torch.load(FILE, weights_only=True). If the name ends in /, it writes a directory for\n"
-      "torch.distributed.checkpoint.load. Of a run it takes the latest checkpoint (--best: the best), whose\n"
-      "checksums it verifies first. It also converts a weight file. It replaces an existing file or "
-      "directory only\n"
-      "with --force.",
+      "torch.distributed.checkpoint.load, and with --format dcp under any name. Of a run it takes the\n"
+      "latest checkpoint (--best: the best), whose checksums it verifies first. It also converts a weight\n"
+      "file. It replaces an existing file or directory only with --force.",
       "lockstep export runs/vit-fashion-mnist --to vit.pt\n"
       "lockstep export runs/vit-fashion-mnist/checkpoints/best --to vit.safetensors --dtype bf16\n"
       "lockstep export runs/vit-fashion-mnist --to checkpoint/ --optimizer\n"
-      "lockstep export runs/vit-fashion-mnist --to app-state/ --optimizer --prefix app\n"
+      "lockstep export runs/vit-fashion-mnist --to app-state --format dcp --optimizer --prefix app\n"
       "lockstep export resnet18.pth --to resnet18.safetensors # convert a weight file",
       (const ls_option_row[]){
           { "--to", LS_OPTION_FILE, "FILE", AT(ls_export_opts, to),
             .help = "file to write, .safetensors or .pt; a directory if the name ends in /" },
+          { "--format", LS_OPTION_CHOICE, NULL, AT(ls_export_opts, format), "auto",
+            WORDS([LS_EXPORT_BY_NAME] = "auto", [LS_EXPORT_DCP] = "dcp"),
+            .help =
+                "dcp: a directory for torch.distributed.checkpoint.load, whatever its name; auto: what the "
+                "name says" },
           { FLAG("--best", ls_export_opts, best), BEST_HELP },
           { "--dtype", LS_OPTION_DTYPE, "TYPE", AT(ls_export_opts, dtype), WORDS("f32", "bf16", "f16"),
             .otherwise = "unchanged", .help = "convert float weights to this type" },
-          { FLAG("--optimizer", ls_export_opts, optimizer), NEEDS("--to */"),
+          { FLAG("--optimizer", ls_export_opts, optimizer), NEEDS(DIRECTORY),
             .help = "also write the optimizer state" },
           { FLAG("--ema", ls_export_opts, ema), EXCLUDES("--optimizer"),
             .why = "PyTorch's optimizers keep no averages",
             .help = "write the moving averages of the weights (optimizer.ema_decay)" },
-          { "--ranks", LS_OPTION_INT, "N", AT(ls_export_opts, ranks), "1", 1, INT32_MAX, NEEDS("--to */"),
+          { "--ranks", LS_OPTION_INT, "N", AT(ls_export_opts, ranks), "1", 1, INT32_MAX, NEEDS(DIRECTORY),
             .help = "write N files, as N ranks of FSDP2 do" },
           { "--prefix", LS_OPTION_TEXT, "PREFIX", AT(ls_export_opts, prefix),
             .help =
@@ -475,16 +483,4 @@ const ls_verb *ls_verb_find(const char *name)
         if (!strcmp(v->name, name))
             return v;
     return NULL;
-}
-
-ls_status ls_verb_unknown(const char *name)
-{
-    const char *names[32];
-    int n = 0;
-    for (const ls_verb *v = LS_VERBS; v->name; v++)
-        names[n++] = v->name;
-    const char *near = ls_nearest_name(name, names, n);
-    if (near)
-        return ls_fail(LS_E_USAGE, "there is no `lockstep %s`; did you mean `lockstep %s`?", name, near);
-    return ls_fail(LS_E_USAGE, "there is no `lockstep %s` (lockstep --help lists the verbs)", name);
 }

@@ -65,6 +65,18 @@ static bool measures_best(const ls_loop *l, bool evaluated)
     return !strcmp(metric, "train_loss") || (evaluated && (l->generate || !ls_metric_of_texts(metric)));
 }
 
+/* schedule plateau counts every evaluation, and train_loss at the ends of epochs. */
+static void follow_plateau(ls_loop *l, int64_t epoch, bool measured, double value)
+{
+    const ls_recipe *r = l->recipe;
+    if (!ls_plateau_note(&l->run->metrics, r, measured, value))
+        return;
+    l->setup->schedule.cuts = l->run->metrics.plateau_cuts;
+    ls_log_info("epoch %lld: %s has not improved for %lld evaluations: the learning rate is now %.3g",
+                (long long)epoch, r->checkpoint.best.metric, (long long)r->schedule.patience + 1,
+                ls_schedule_rate(&l->setup->schedule, l->setup->lr, l->step));
+}
+
 /* The metric of checkpoint.best is undefined: says so and why, the first time in an attempt. */
 static void say_undefined(ls_loop *l, int64_t epoch, const ls_eval_result *e)
 {
@@ -204,6 +216,8 @@ static ls_status within(ls_loop *l, int64_t epoch, ls_epoch_sum *sum, ls_eval_re
                 (long long)l->step, (long long)l->total_steps, ls_str_text(&evaluated),
                 best ? "  best so far" : "");
     ls_str_release(&evaluated);
+    follow_plateau(l, epoch, measures_best(l, true) && strcmp(r->checkpoint.best.metric, "train_loss"),
+                   value);
     *saved = best && ls_loop_saves(l);
     if (!*saved)
         return LS_OK;
@@ -236,8 +250,9 @@ static ls_status end_epoch(ls_loop *l, int64_t epoch, const ls_epoch_sum *sum, b
     LS_TRY(ls_epoch_replaced(&row.replaced, l, sum));
     LS_TRY(find_memory(&row, l));
     if (row.replaced)
-        ls_log_warn("epoch %lld: %lld broken pictures were replaced by others", (long long)epoch,
-                    (long long)row.replaced);
+        ls_log_warn("epoch %lld: %lld broken picture%s replaced by %s", (long long)epoch,
+                    (long long)row.replaced, row.replaced == 1 ? " was" : "s were",
+                    row.replaced == 1 ? "another" : "others");
     char duration[32], loss[32];
     ls_str evaluated = { 0 };
     const bool evaluates = ls_epoch_evaluates(l, epoch, l->step, last);
@@ -267,12 +282,7 @@ static ls_status end_epoch(ls_loop *l, int64_t epoch, const ls_epoch_sum *sum, b
         say_undefined(l, epoch, e);
     LS_TRY(ls_metrics_epoch(l->run, &row));
     ls_early_stopping_note(&l->run->metrics, r, measured, value);
-    if (ls_plateau_note(&l->run->metrics, r, measured, value)) {
-        l->setup->schedule.cuts = l->run->metrics.plateau_cuts;
-        ls_log_info("epoch %lld: %s has not improved for %lld evaluations: the learning rate is now %.3g",
-                    (long long)epoch, r->checkpoint.best.metric, (long long)r->schedule.patience + 1,
-                    ls_schedule_rate(&l->setup->schedule, l->setup->lr, l->step));
-    }
+    follow_plateau(l, epoch, measured, value);
     last = last || ls_early_stopping_due(&l->run->metrics, r);
     if (!ls_loop_saves(l))
         return LS_OK;

@@ -17,6 +17,16 @@ const ls_foreign_value LS_FOREIGN_VALUES[] = {
     { "precision.param", "tf32 high", "kernels: tf32", "with device: cuda" },
     { "precision.param precision.reduce", "fp8 float8 e4m3 e5m2 int8 nf4", NULL,
       MISSING "f32, bf16 and f16" },
+    { "loss.type",
+      "crossentropyloss crossentropy ce cross_entropy_loss softmax nll nllloss nll_loss "
+      "categorical_crossentropy sparse_categorical_crossentropy",
+      "cross_entropy", NULL },
+    { "loss.type", "mseloss l2 l2_loss mse_loss mean_squared_error", "mse", NULL },
+    { "loss.type", "l1loss l1 l1_loss mean_absolute_error", "mae", NULL },
+    { "loss.type", "smoothl1loss smooth_l1 smooth_l1_loss huberloss huber_loss", "huber",
+      "HuberLoss; SmoothL1Loss is that divided by `delta`" },
+    { "loss.type", "bcewithlogitsloss bceloss bce_with_logits binary_crossentropy binary_cross_entropy",
+      "bce", "BCEWithLogitsLoss: the output is a logit" },
     { "parallel.data",
       "ddp_find_unused_parameters_true distributeddataparallel distributed_data_parallel multi_gpu multi_cpu "
       "ddp_spawn dp dataparallel",

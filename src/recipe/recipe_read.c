@@ -2,11 +2,14 @@
  * the last one counts. Checks that each key is in the table; recipe_value.c checks the values. */
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include "base/file.h"
 #include "base/sys.h"
 #include "recipe_fields.h"
 #include "recipe_read.h"
+#include "recipe_use.h"
 
 #define MAX_INCLUDES 16
 
@@ -17,6 +20,18 @@ typedef struct source {
     const struct source *parent; /* the file that includes this one, or NULL */
     ls_str *unknown;             /* of a text: the messages about its unknown keys; else NULL */
 } source;
+
+/* Whether a file's name is that of data. */
+static bool is_data(const char *path)
+{
+    static const char *const ENDS[] = { ".csv", ".tsv",   ".csv.gz",  ".npy",  ".npz", ".h5",  ".nc",
+                                        ".txt", ".jsonl", ".parquet", ".xlsx", ".jpg", ".png", ".gz" };
+    const size_t n = strlen(path);
+    for (size_t i = 0; i < sizeof ENDS / sizeof *ENDS; i++)
+        if (n > strlen(ENDS[i]) && !strcasecmp(path + n - strlen(ENDS[i]), ENDS[i]))
+            return true;
+    return false;
+}
 
 static const char *where_text(const source *from, ls_arena *a, int line, const char *key)
 {
@@ -161,6 +176,11 @@ static ls_status apply(ls_recipe_state *state, const source *from, const char *k
                 state->set[i] = (ls_setting){ 0 }; /* the defaults change nothing */
         return LS_OK;
     }
+    if (value->kind != LS_YAML_MAP && !*key && from->lines && is_data(from->name))
+        return ls_fail(LS_E_USAGE,
+                       "%s holds data and is no recipe: a recipe names it in its section `data` "
+                       "(docs/start/own-data.md)",
+                       from->name);
     if (value->kind != LS_YAML_MAP)
         return ls_fail(LS_E_USAGE, "%s: keys are needed here, such as `%s`",
                        where_text(from, &state->arena, line, *key ? key : "the recipe"),
@@ -244,10 +264,28 @@ static ls_status no_such_recipe(const char *name)
         ls_str_printf(&all, "%s%s", n ? ", " : "", b);
     }
     const char *near = ls_nearest_name(name, names, n);
-    ls_status s = near ? ls_fail(LS_E_USAGE, "%s: no such recipe; did you mean the bundled %s?", name, near)
-                       : ls_fail(LS_E_USAGE, "%s: no such file, nor a bundled recipe (there are %s)", name,
-                                 ls_str_text(&all));
+    char *here = ls_recipe_near(name);
+    ls_status s = here   ? ls_fail(LS_E_USAGE, "%s: no such recipe; did you mean %s?", name, here)
+                  : near ? ls_fail(LS_E_USAGE, "%s: no such recipe; did you mean the bundled %s?", name, near)
+                         : ls_fail(LS_E_USAGE, "%s: no such file, nor a bundled recipe (there are %s)", name,
+                                   ls_str_text(&all));
+    free(here);
     ls_str_release(&all);
+    return s;
+}
+
+static ls_status is_folder(const char *path)
+{
+    char *own = ls_path_join(path, "recipe.yaml"), *near = NULL;
+    const bool run = own && !access(own, F_OK);
+    if (!run)
+        near = ls_recipe_near(path);
+    const ls_status s =
+        run    ? ls_fail(LS_E_USAGE, "%s is a folder, not a recipe; a run keeps its own in %s", path, own)
+        : near ? ls_fail(LS_E_USAGE, "%s is a folder, not a recipe; did you mean %s?", path, near)
+               : ls_fail(LS_E_USAGE, "%s is a folder, not a recipe: name a file FILE.yaml", path);
+    free(own);
+    free(near);
     return s;
 }
 
@@ -275,8 +313,7 @@ static ls_status apply_file(ls_recipe_state *state, const char *path, const sour
             return apply_text(state, bundled, strlen(bundled), &builtin);
         }
         if (!stat(path, &st))
-            return ls_fail(LS_E_USAGE, "%s is a folder, not a recipe (a run keeps its own in %s/recipe.yaml)",
-                           path, path);
+            return is_folder(path);
         return no_such_recipe(path);
     }
     if (!S_ISREG(st.st_mode))

@@ -72,11 +72,30 @@ static ls_status read_int(const ls_key *k, const ls_yaml *v, const char *where, 
     return LS_OK;
 }
 
+/* 0,25 and 25% are 0.25. */
+static ls_status wants_number(const ls_yaml *v, const char *where)
+{
+    char text[40], number[32];
+    double x;
+    snprintf(text, sizeof text, "%s", shape_name(v));
+    const size_t last = strlen(text) - (*text != 0);
+    const bool percent = text[last] == '%';
+    char *comma = strchr(text, ',');
+    if (percent)
+        text[last] = 0;
+    else if (comma)
+        *comma = '.';
+    if ((!percent && !comma) || !ls_key_parse_real(text, &x))
+        return wants(where, "a number", shape_name(v));
+    return ls_fail(LS_E_USAGE, "%s: a number is needed here, not '%s': write %s", where, shape_name(v),
+                   ls_format_f64(number, percent ? x / 100 : x));
+}
+
 static ls_status read_real(const ls_key *k, const ls_yaml *v, const char *where, double *out)
 {
     char range[96];
     if (v->kind != LS_YAML_SCALAR || !ls_key_parse_real(v->text, out))
-        return wants(where, "a number", shape_name(v));
+        return wants_number(v, where);
     if (!in_range(k, *out))
         return ls_fail(LS_E_USAGE, "%s: %s is out of range (%s)", where, v->text, range_text(k, range));
     return LS_OK;

@@ -188,7 +188,7 @@ for folder in kept/ linked/ runs/tiny/; do
 done
 touch dcp/mine; try 2 export runs/tiny --to dcp/ --force; has err "only a DCP directory"; rm dcp/mine
 [ -e kept/mine ] && [ -e runs/tiny/result.json ] || { echo "an export deleted what was not its own"; failures=$((failures + 1)); }
-try 2 export runs/tiny --to tiny.pt --optimizer; has err "--optimizer needs --to FILE/, not --to tiny.pt"
+try 2 export runs/tiny --to tiny.pt --optimizer; has err "--optimizer needs --to FILE/ or --format dcp, not --to tiny.pt"
 try 2 export tiny.pt --to other/ --optimizer; has err "neither a run, a checkpoint nor a DCP directory"
 try 2 inspect dcp --verify; has err "no checksums"
 if [ -c /dev/full ]; then

@@ -33,7 +33,7 @@ says '^plot img loss over steps, a drawing' '[document.activeElement.className, 
 key End; says '^training  [0-9.]+  \(step 30\)' "$shown"
 key ArrowLeft; says '^training  [0-9.]+  \(step (29|30)\)' "$shown"
 key Tab; says '^$' "$shown"
-try 0 predict runs/first --wrong mistakes.html --count 5
+try 0 predict runs/first --wrong --out mistakes.html --count 5
 fine mistakes.html
 fine runs/first/log/rank-0.memory.html
 whole runs/first/log/rank-0.memory.html
@@ -128,7 +128,9 @@ echo '{"traceEvents": []}' >empty.json
 refused 1 'empty.json: no run of program micro is in it' explain mlp-mnist --html x.html --profile empty.json
 refused 2 '--profile needs --html FILE' explain mlp-mnist --profile empty.json
 refused 2 '--html and --json: give one of them' explain mlp-mnist --html x.html --json
-refused 1 'nowhere' explain mlp-mnist --html nowhere/x/step.html/
+refused 1 'null' explain mlp-mnist --html /dev/null/x/step.html
+refused 2 '--html step: the name of a page ends in .html' explain mlp-mnist --html step
+refused 2 '--out data.png: the name of a page ends in .html' data mlp-mnist --out data.png
 [ ! -e x.html ] || bad "a refused page was written"
 
 # ---- layouts side by side

@@ -65,6 +65,9 @@ try 0 sweep "${draws[@]}" --random 5; has err ' 3 finished, 0 refused, 2 to trai
 awk 'NR > 1 { if ($1 < 1e-5 || $1 > 1e-2 || $2 < 0 || $2 > 0.5 || $3 !~ /^[0-9]+$/ || $3 < 1 || $3 > 1e6) print }' out | grep . && bad "a draw is out of its range"
 awk 'NR > 1 && $1 < 1e-3 { low++ } END { exit !(low > 0 && low < 5) }' out || bad "draws of 1e-5..1e-2 are not logarithmic: $(cat out)"
 refused 2 'a range needs --random N' sweep mlp-regression --set optimizer.lr=1e-5..1e-2
+refused 2 'a range needs --random N' sweep mlp-regression --set optimizer.lr=1..3
+try 0 sweep mlp-regression --set train.epochs=1 --set run.name=seeds --set run.seed=8..11; has err '^sweep  4 runs'; times 0 err 'about 0 us'
+for seed in 8 9 10 11; do has out "^ +$seed "; done
 refused 2 'write optimizer.eps=0..1:linear' sweep mlp-regression --random 3 --set optimizer.eps=0..1
 refused 2 'from a smaller to a larger' sweep mlp-regression --random 3 --set optimizer.lr=1..1
 refused 2 'only 2 combinations' sweep mlp-regression --random 3 --set optimizer.lr=1,2

@@ -64,7 +64,7 @@ static void values_are_translated(void **state)
         { "optimizer.type=rmsprop", "'rmsprop' is not in this version" },
         { "model=ResNet18", "such as `model: {type: resnet18}`" },
         { "parallel=ddp", "such as `parallel: {data: ddp}`" },
-        { "train=3", "such as `train: {...}`" },
+        { "train=3", "such as `train: {epochs: 3}`" },
         { "schedule.type=StepLR", "did you mean step?" },
         { "scheduler=CosineAnnealingLR", "did you mean schedule.type: cosine?" },
         { "data.type=cifar10", "did you mean images?" },
@@ -262,6 +262,10 @@ static void values_are_taken(void **state)
             char key[64];
             snprintf(key, sizeof key, "%.*s", (int)strcspn(of, " "), of);
             of += strlen(key);
+            if (!strcmp(key, "loss.type")) { /* a member of the key `loss` (test_refusals.c) */
+                assert_true(ls_key_find("loss") >= 0);
+                continue;
+            }
             assert_true(ls_key_find(key) >= 0);
             const bool with_value = f->ours && (strchr(f->ours, ':') || ls_key_find(f->ours) < 0);
             if (with_value && !is_taken_as(key, f->ours))
