@@ -87,6 +87,8 @@ try 2 train recipe.yaml --set 'loss.class_weights=[1, 2]'
 has err 'loss: class_weights: 2 numbers for 3 classes'
 try 2 train recipe.yaml --set data.sampler=weights:z
 has err "data.sampler: data.train has no field 'z'"
+sed '5s/[^,]*$/-1/' train.csv >wrong.csv # a weight is named by its row of the file, also where rows are held out
+refused 1 'data.sampler: field w, row 3: -1; weights are numbers from 0 on' train recipe.yaml --set data.sampler=weights:w --set data.train.w=wrong.csv --set data.eval={} --set data.eval_fraction=0.2 --set run.name=none
 
 # ---- label smoothing of a table: (1 - s) (lse - z[label]) + s (lse - mean of z), from the logits
 try 0 train recipe.yaml --set run.name=smooth --set train.label_smoothing=0.3
