@@ -86,6 +86,7 @@ typedef struct ls_mlp_config {
     double mean, std;
     const double *means, *stds;
     ls_classifier_loss loss;
+    double dropout; /* behind each activation; 0: none */
 } ls_mlp_config;
 
 /* A named input or output of a model: the type of one sample. */
@@ -108,6 +109,7 @@ typedef struct ls_task_loss {
      * alone is weighed by it; its metrics are not, and one of them is the unweighted loss. NULL: all count
      * alike */
     const char *class_weight;
+    double label_smoothing; /* of cross_entropy: PyTorch's, also in evaluations; 0: none */
 } ls_task_loss;
 
 /* Multi-layer perceptron from named float fields to named outputs: the inputs, flattened and concatenated;
@@ -122,6 +124,7 @@ typedef struct ls_task_config {
     int64_t hidden[16];
     ls_mlp_activation act;
     bool scale;
+    double dropout; /* behind each activation; 0: none */
 } ls_task_config;
 
 /* How a level of a U-Net becomes twice as high and wide: by a transposed convolution, or by bilinear

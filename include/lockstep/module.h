@@ -61,7 +61,7 @@ typedef struct ls_module_key {
     } /* ends an array of rows */
 
 /* Grows when the meaning of a public struct or function changes. Since 4 a module declares its keys as rows;
- * before, it read them with calls. 5: ls_images_options and ls_field may say more. */
+ * before, it read them with calls. 5: ls_images_options has eval_fraction, ls_field has names of classes. */
 enum { LS_MODULE_ABI = 5 };
 
 /* What lockstep_module returns; it must live as long as the process. Functions that may be NULL are not

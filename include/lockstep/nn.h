@@ -219,6 +219,33 @@ LS_API ls_value ls_dropout(ls_graph *g, const char *name, ls_value x, double p);
  * scaled_dot_product_attention(dropout_p=p). */
 LS_API ls_value ls_attention_dropout(ls_graph *g, const char *name, ls_value y, double p);
 
+/* LoRA (Hu et al. 2021) as Hugging Face's PEFT has it: a linear layer M computes W x + b + s B A x, with A
+ * [rank, in] the parameter M.lora_A.weight, B [out, rank] M.lora_B.weight and s = alpha / rank, or alpha /
+ * sqrt(rank) with `rslora`. A begins as a linear layer does, B with zeros, so the model begins as it was.
+ * Freeze the rest: ls_trainer_opts.freeze = LS_LORA_FREEZE. */
+typedef struct ls_lora {
+    int64_t rank;
+    double alpha;
+    double dropout; /* of the adapters' inputs, as ls_dropout */
+    bool rslora;
+    /* The layers, by the ends of their paths, as q_proj or mlp.up_proj, separated by spaces; or all-linear:
+     * every one but lm_head. */
+    const char *targets;
+} ls_lora;
+#define LS_LORA_DEFAULTS .rank = 8, .alpha = 8, .dropout = 0, .rslora = false, .targets = "all-linear"
+#define LS_LORA_FREEZE "* !pattern:*.lora_?.weight"
+LS_API ls_lora ls_lora_default(void);
+/* The linear layers (ls_linear) that the model makes from here on get adapters if `targets` names them. The
+ * graph keeps a copy. LS_E_ARG: alpha or dropout is out of range, or `targets` empty. LS_E_SHAPE, when a
+ * layer is made: the rank exceeds a side of it. */
+LS_API ls_status ls_add_lora_with(ls_graph *g, const ls_lora *o LS_OR_DEFAULTS);
+#ifdef __cplusplus
+#define ls_add_lora(g, ...) ls_add_lora_with((g), ##__VA_ARGS__)
+#else
+#define ls_add_lora(g, ...) \
+    LS_QUIETLY(ls_status, ls_add_lora_with((g), &(ls_lora){ LS_LORA_DEFAULTS, ##__VA_ARGS__ }))
+#endif
+
 /* Pixels u8 -> f32: (x / 255 - mean) / std, as ToTensor and Normalize do. */
 LS_API ls_value ls_normalize_pixels(ls_graph *g, ls_value images, double mean, double std);
 

@@ -195,7 +195,7 @@ typedef struct ls_recipe {
         ls_accumulation accumulate;
         ls_loss_mean_choice loss_mean;
         const char *freeze;        /* names, separated by spaces; "" none */
-        double label_smoothing;    /* of classifiers of images; 0: none */
+        double label_smoothing;    /* of cross-entropy of labels; 0: none */
         const char *class_weights; /* "none", "balanced", or a number for each class, separated by spaces */
         double clip_norm;          /* 0: none */
         ls_nonfinite nonfinite;

@@ -61,7 +61,8 @@ void ls_option_usage(ls_str *out, const ls_option_row *o)
         ls_str_printf(out, "%s%s", o->words && o->kind == LS_OPTION_FOLDER ? "|" : "", o->value + optional);
 }
 
-/* "--beams N"; "--out FILE.npy or FILE.csv": the patterns, with the name of the value for *. */
+/* "--beams N"; "--out FILE.npy or FILE.csv": the patterns, with the name of the value for *;
+ * "--format dcp": a word. */
 static void add_option_condition(ls_str *out, const ls_option_row *o, const char *condition, bool value)
 {
     const char *pattern = condition + strlen(o->name);
@@ -74,7 +75,8 @@ static void add_option_condition(ls_str *out, const ls_option_row *o, const char
     ls_str_add(out, " ");
     while (*pattern) {
         const size_t n = strcspn(++pattern, " ");
-        ls_str_printf(out, "%s%.*s", o->value, (int)n - 1, pattern + 1);
+        const int any = *pattern == '*';
+        ls_str_printf(out, "%s%.*s", any ? o->value : "", (int)n - any, pattern + any);
         pattern += n;
         if (*pattern)
             ls_str_add(out, strchr(pattern + 1, ' ') ? ", " : " or ");

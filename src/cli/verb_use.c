@@ -4,6 +4,7 @@
 #include <string.h>
 #include "base/file.h"
 #include "base/str.h"
+#include "base/sys.h"
 #include "cli.h"
 #include "record/rundir.h"
 #include "pages/runs_page.h"
@@ -54,6 +55,21 @@ static bool ends_in(const char *name, const char *const *ends)
     return false;
 }
 
+static ls_status predict_wrong(ls_predict_opts *o, const ls_ui *ui)
+{
+    if (o->n_inputs)
+        return ls_fail(LS_E_USAGE,
+                       "%s: --wrong compares with the classes of the data set: leave out files; the name of "
+                       "the page is --out FILE.html",
+                       o->inputs[0]);
+    if (o->out && !ls_ends_with(o->out, ".html"))
+        return ls_fail(LS_E_USAGE, "--out %s: --wrong writes a page, whose name ends in .html", o->out);
+    if (o->count > 100000)
+        return ls_fail(LS_E_USAGE, "--count %lld: --wrong shows at most 100000 samples", (long long)o->count);
+    o->out = o->out ? o->out : "wrong.html";
+    return ls_predict_command(o, ui);
+}
+
 ls_status ls_verb_predict(const ls_args *a, const ls_ui *ui)
 {
     static const char *const ROWS[] = { ".npy", ".csv", ".jsonl", NULL }, *const PICTURES[] = { ".svg",
@@ -77,16 +93,13 @@ ls_status ls_verb_predict(const ls_args *a, const ls_ui *ui)
             LS_E_USAGE,
             "--split, --first, --count and --random choose samples of the data set; with files leave them "
             "out");
-    if (o.wrong && (o.n_inputs || o.count > 100000))
-        return ls_fail(LS_E_USAGE, "--wrong compares with the classes of the data set: leave out files%s",
-                       o.n_inputs ? "" : ", and write at most 100000 samples");
-    if (o.wrong && !ls_ends_with(o.wrong, ".html"))
-        return ls_fail(LS_E_USAGE, "--wrong %s: the name of a page ends in .html", o.wrong);
+    if (o.wrong)
+        return predict_wrong(&o, ui);
     if (o.out && !rows && !ends_in(o.out, PICTURES))
         return ls_fail(
             LS_E_USAGE,
             "--out %s: the name must end in .svg or .png for a picture, or in .npy, .csv or .jsonl "
-            "for every prediction of the split (texts: .jsonl)",
+            "for every prediction of the split (texts: .jsonl); .html is for --wrong",
             o.out);
     return ls_predict_command(&o, ui);
 }
@@ -105,13 +118,24 @@ ls_status ls_verb_export(const ls_args *a, const ls_ui *ui)
     if (!o.to || !*o.to)
         return ls_fail(LS_E_USAGE,
                        "lockstep export needs --to FILE.safetensors, --to FILE.pt or --to DIRECTORY/");
-    const char *end = strrchr(o.to, '.');
-    if (o.to[strlen(o.to) - 1] != '/' && (!end || (strcmp(end, ".safetensors") && strcmp(end, ".pt"))))
+    static const char *const FILES[] = { ".safetensors", ".pt", NULL };
+    const bool file = ends_in(o.to, FILES), folder = ls_ends_with(o.to, "/");
+    if (o.format == LS_EXPORT_DCP && file)
+        return ls_fail(LS_E_USAGE,
+                       "--to %s: the name is of a file, and --format dcp writes a directory: choose another "
+                       "name, or leave out --format",
+                       o.to);
+    if (o.format == LS_EXPORT_BY_NAME && !folder && !file)
         return ls_fail(LS_E_USAGE,
                        "--to %s: its name must end in .safetensors or .pt, or, for a directory, in /: that "
-                       "says what to write",
+                       "says what to write (--format dcp: a directory of any name)",
                        o.to);
-    return ls_export_command(&o, ui);
+    char *to = folder || file ? ls_sys_strdup(o.to) : ls_path_join(o.to, "");
+    LS_TRY(ls_sys_have(to));
+    o.to = to;
+    const ls_status s = ls_export_command(&o, ui);
+    free(to);
+    return s;
 }
 
 ls_status ls_verb_new(const ls_args *a, const ls_ui *ui) { return ls_new_command(a->words[0], ui); }

@@ -50,6 +50,7 @@
 #define SEED(T) "--seed", LS_OPTION_INT, "N", AT(T, how.sampling.seed), "0", 0, INFINITY
 /* --out, with every sample of the split */
 #define WHOLE_SPLIT "--out *.npy *.csv *.jsonl"
+#define DIRECTORY "--to */", "--format dcp"
 #define PLACES(T) \
     { "--hosts", LS_OPTION_TEXT, "A:N,B:N", AT(T, hosts.list), EXCLUDES("--hostfile"), \
       .help = "start N ranks on each host, with mpirun (in a Slurm job with srun; `slurm`: all its " \
@@ -228,10 +229,11 @@ const ls_verb LS_VERBS[] = {
           { FLAG("--resize", ls_predict_opts, resize), EXCLUDES("--prompt", WHOLE_SPLIT),
             .help = "scale image files to the model's size" },
           { "--out", LS_OPTION_FILE, "FILE", AT(ls_predict_opts, out), EXCLUDES("--prompt"),
-            .help = "draw the images: .svg, .png; write all predictions: .npy, .csv, .jsonl; texts: .jsonl" },
-          { "--wrong", LS_OPTION_FILE, "FILE", AT(ls_predict_opts, wrong),
-            EXCLUDES("--prompt", "--out", "--show", "--json", "--first"),
-            .help = "write a page, .html, of the worst mistakes of an image classifier on the split" },
+            .help = "draw the images: .svg, .png; write all predictions: .npy, .csv, .jsonl; texts: .jsonl; "
+                    "with --wrong the page: .html" },
+          { FLAG("--wrong", ls_predict_opts, wrong), EXCLUDES("--prompt", "--show", "--json", "--first"),
+            .help = "write a page of the worst mistakes of an image classifier on the split: wrong.html, or "
+                    "--out FILE.html" },
           { "--output", LS_OPTION_TEXT, "NAME,..", AT(ls_predict_opts, output), NEEDS(WHOLE_SPLIT),
             .otherwise = "all; of classifiers probabilities", .help = "outputs to write" },
           { FLAG("--show", ls_predict_opts, show), EXCLUDES("--json", "--prompt", WHOLE_SPLIT),
@@ -324,27 +326,31 @@ const ls_verb LS_VERBS[] = {
     { "export", "RUN|CHECKPOINT", 1, 1, false, "write the weights as .safetensors, .pt or a DCP directory",
       "Writes all weights, with PyTorch's names, to one file: FILE.safetensors, or a state dict FILE.pt\n"
       "for torch.load(FILE, weights_only=True). If the name ends in /, it writes a directory for\n"
-      "torch.distributed.checkpoint.load. Of a run it takes the latest checkpoint (--best: the best), whose\n"
-      "checksums it verifies first. It also converts a weight file. It replaces an existing file or "
-      "directory only\n"
-      "with --force.",
+      "torch.distributed.checkpoint.load, and with --format dcp under any name. Of a run it takes the\n"
+      "latest checkpoint (--best: the best), whose checksums it verifies first. It also converts a weight\n"
+      "file. It replaces an existing file or directory only with --force.",
       "lockstep export runs/vit-fashion-mnist --to vit.pt\n"
       "lockstep export runs/vit-fashion-mnist/checkpoints/best --to vit.safetensors --dtype bf16\n"
       "lockstep export runs/vit-fashion-mnist --to checkpoint/ --optimizer\n"
-      "lockstep export runs/vit-fashion-mnist --to app-state/ --optimizer --prefix app\n"
+      "lockstep export runs/vit-fashion-mnist --to app-state --format dcp --optimizer --prefix app\n"
       "lockstep export resnet18.pth --to resnet18.safetensors # convert a weight file",
       (const ls_option_row[]){
           { "--to", LS_OPTION_FILE, "FILE", AT(ls_export_opts, to),
             .help = "file to write, .safetensors or .pt; a directory if the name ends in /" },
+          { "--format", LS_OPTION_CHOICE, NULL, AT(ls_export_opts, format), "auto",
+            WORDS([LS_EXPORT_BY_NAME] = "auto", [LS_EXPORT_DCP] = "dcp"),
+            .help =
+                "dcp: a directory for torch.distributed.checkpoint.load, whatever its name; auto: what the "
+                "name says" },
           { FLAG("--best", ls_export_opts, best), BEST_HELP },
           { "--dtype", LS_OPTION_DTYPE, "TYPE", AT(ls_export_opts, dtype), WORDS("f32", "bf16", "f16"),
             .otherwise = "unchanged", .help = "convert float weights to this type" },
-          { FLAG("--optimizer", ls_export_opts, optimizer), NEEDS("--to */"),
+          { FLAG("--optimizer", ls_export_opts, optimizer), NEEDS(DIRECTORY),
             .help = "also write the optimizer state" },
           { FLAG("--ema", ls_export_opts, ema), EXCLUDES("--optimizer"),
             .why = "PyTorch's optimizers keep no averages",
             .help = "write the moving averages of the weights (optimizer.ema_decay)" },
-          { "--ranks", LS_OPTION_INT, "N", AT(ls_export_opts, ranks), "1", 1, INT32_MAX, NEEDS("--to */"),
+          { "--ranks", LS_OPTION_INT, "N", AT(ls_export_opts, ranks), "1", 1, INT32_MAX, NEEDS(DIRECTORY),
             .help = "write N files, as N ranks of FSDP2 do" },
           { "--prefix", LS_OPTION_TEXT, "PREFIX", AT(ls_export_opts, prefix),
             .help =
@@ -477,16 +483,4 @@ const ls_verb *ls_verb_find(const char *name)
         if (!strcmp(v->name, name))
             return v;
     return NULL;
-}
-
-ls_status ls_verb_unknown(const char *name)
-{
-    const char *names[32];
-    int n = 0;
-    for (const ls_verb *v = LS_VERBS; v->name; v++)
-        names[n++] = v->name;
-    const char *near = ls_nearest_name(name, names, n);
-    if (near)
-        return ls_fail(LS_E_USAGE, "there is no `lockstep %s`; did you mean `lockstep %s`?", name, near);
-    return ls_fail(LS_E_USAGE, "there is no `lockstep %s` (lockstep --help lists the verbs)", name);
 }

@@ -9,7 +9,7 @@ bool ls_mark_evaluation(char *marks, int64_t n, double fraction);
 
 /* A sample that may be held out. */
 typedef struct ls_candidate {
-    uint64_t key; /* hash of what it is: its name, or its row */
+    uint64_t key; /* a hash of the sample: of its file name, or of the values of its row */
     int64_t sample;
     int32_t class;
 } ls_candidate;

@@ -65,6 +65,18 @@ static bool measures_best(const ls_loop *l, bool evaluated)
     return !strcmp(metric, "train_loss") || (evaluated && (l->generate || !ls_metric_of_texts(metric)));
 }
 
+/* schedule plateau counts every evaluation, and train_loss at the ends of epochs. */
+static void follow_plateau(ls_loop *l, int64_t epoch, bool measured, double value)
+{
+    const ls_recipe *r = l->recipe;
+    if (!ls_plateau_note(&l->run->metrics, r, measured, value))
+        return;
+    l->setup->schedule.cuts = l->run->metrics.plateau_cuts;
+    ls_log_info("epoch %lld: %s has not improved for %lld evaluations: the learning rate is now %.3g",
+                (long long)epoch, r->checkpoint.best.metric, (long long)r->schedule.patience + 1,
+                ls_schedule_rate(&l->setup->schedule, l->setup->lr, l->step));
+}
+
 /* The metric of checkpoint.best is undefined: says so and why, the first time in an attempt. */
 static void say_undefined(ls_loop *l, int64_t epoch, const ls_eval_result *e)
 {
@@ -204,6 +216,8 @@ static ls_status within(ls_loop *l, int64_t epoch, ls_epoch_sum *sum, ls_eval_re
                 (long long)l->step, (long long)l->total_steps, ls_str_text(&evaluated),
                 best ? "  best so far" : "");
     ls_str_release(&evaluated);
+    follow_plateau(l, epoch, measures_best(l, true) && strcmp(r->checkpoint.best.metric, "train_loss"),
+                   value);
     *saved = best && ls_loop_saves(l);
     if (!*saved)
         return LS_OK;
@@ -268,12 +282,7 @@ static ls_status end_epoch(ls_loop *l, int64_t epoch, const ls_epoch_sum *sum, b
         say_undefined(l, epoch, e);
     LS_TRY(ls_metrics_epoch(l->run, &row));
     ls_early_stopping_note(&l->run->metrics, r, measured, value);
-    if (ls_plateau_note(&l->run->metrics, r, measured, value)) {
-        l->setup->schedule.cuts = l->run->metrics.plateau_cuts;
-        ls_log_info("epoch %lld: %s has not improved for %lld evaluations: the learning rate is now %.3g",
-                    (long long)epoch, r->checkpoint.best.metric, (long long)r->schedule.patience + 1,
-                    ls_schedule_rate(&l->setup->schedule, l->setup->lr, l->step));
-    }
+    follow_plateau(l, epoch, measured, value);
     last = last || ls_early_stopping_due(&l->run->metrics, r);
     if (!ls_loop_saves(l))
         return LS_OK;

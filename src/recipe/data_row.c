@@ -266,10 +266,25 @@ static ls_status open_pairs(ls_dataset **out, const ls_recipe *r, ls_split split
 
 static bool is(const char *name, const char *field) { return name && !strcmp(name, field); }
 
+/* The classes of the output that a loss is of; 0: not known. */
+static int64_t classes_of(const ls_recipe *r, const ls_task_loss *l)
+{
+    ls_type room;
+    const ls_type *t = ls_shared_model_output(r, l->of, &room);
+    for (int k = 0; k < r->model.outputs.n; k++)
+        if (is(l->of, r->model.outputs.at[k].name))
+            t = &r->model.outputs.at[k].type;
+    return !t ? 0 : t->ndim ? t->dims[t->ndim - 1] : 1;
+}
+
+/* Of what a loss does not say, a module's own graph says it. */
 static field_use use_of(const ls_recipe *r, const char *field)
 {
     const ls_dtype floats = r->precision.param == LS_F64 ? LS_F64 : LS_F32;
-    field_use use = { .type = floats };
+    const ls_module_field read = ls_shared_model_field(r, field);
+    field_use use = { .type = ls_dtype_is_float(read.type) ? floats : read.type,
+                      .ignorable = read.valid,
+                      .range = read.weight ? LS_ARRAY_FROM_0 : LS_ARRAY_ANY };
     for (int i = 0; i < r->loss.n; i++) {
         const ls_task_loss *l = &r->loss.at[i];
         const bool target = is(l->target ? l->target : l->of, field),
@@ -279,14 +294,8 @@ static field_use use_of(const ls_recipe *r, const char *field)
         else if (target && l->kind == LS_LOSS_BCE)
             use.range = LS_ARRAY_0_TO_1;
         use.missing |= target && !labels && r->data.missing == LS_MISSING_MASK;
-        if (!target || !labels)
-            continue;
-        use = (field_use){ .type = LS_I32, .ignorable = !l->weight };
-        for (int k = 0; k < r->model.outputs.n; k++)
-            if (is(l->of, r->model.outputs.at[k].name)) {
-                const ls_type *t = &r->model.outputs.at[k].type;
-                use.below = t->ndim ? t->dims[t->ndim - 1] : 1;
-            }
+        if (target && labels)
+            use = (field_use){ .type = LS_I32, .below = classes_of(r, l), .ignorable = !l->weight };
     }
     return use;
 }

@@ -49,6 +49,8 @@ ls_loss_list ls_recipe_losses(const ls_recipe *r, ls_recipe_losses_own *own)
                      l->target ? l->target : l->of);
             l->class_weight = own->class_weights[i];
         }
+        if (l->kind == LS_LOSS_CROSS_ENTROPY)
+            l->label_smoothing = r->train.label_smoothing;
         if (l->kind == LS_LOSS_CROSS_ENTROPY || r->data.missing != LS_MISSING_MASK)
             continue;
         snprintf(own->masks[i], sizeof own->masks[i], "%s.valid", l->target ? l->target : l->of);

@@ -114,12 +114,14 @@ static ls_status check_plateau(const ls_recipe *r)
     if (r->schedule.gamma >= 1)
         return ls_fail(LS_E_USAGE, "%s: plateau lowers the rate: gamma is below 1",
                        ls_recipe_where(r, "schedule.gamma"));
-    if (r->eval.every_epochs < 0 && strcmp(r->checkpoint.best.metric, "train_loss"))
-        return ls_fail(LS_E_USAGE,
-                       "%s: plateau follows checkpoint.best.metric, %s, and eval.every_epochs -1 evaluates "
-                       "nothing: evaluate, or set checkpoint.best.metric to train_loss",
-                       ls_recipe_where_either(r, "schedule.type", "eval.every_epochs"),
-                       r->checkpoint.best.metric);
+    if (r->eval.every_epochs < 1 && !r->eval.every_steps && strcmp(r->checkpoint.best.metric, "train_loss"))
+        return ls_fail(
+            LS_E_USAGE,
+            "%s: plateau follows checkpoint.best.metric, %s, which is not measured while the model "
+            "trains, because eval.every_epochs is %lld: set it to 1, eval.every_steps, or "
+            "checkpoint.best.metric to train_loss",
+            ls_recipe_where_either(r, "schedule.type", "eval.every_epochs"), r->checkpoint.best.metric,
+            (long long)r->eval.every_epochs);
     return check_decay(r);
 }
 

@@ -1,4 +1,4 @@
-/* recipe_balance.c - the keys train.class_weights and data.sampler. */
+/* recipe_balance.c - the keys train.class_weights, train.label_smoothing and data.sampler. */
 #include <stdio.h>
 #include <string.h>
 
@@ -131,8 +131,26 @@ static ls_status check_sampler(const ls_recipe *r)
                     where);
 }
 
+static ls_status check_smoothing(const ls_recipe *r)
+{
+    const char *where = ls_recipe_where(r, "train.label_smoothing");
+    bool any = ls_recipe_samples(r) == LS_SAMPLES_IMAGES && !r->model.outputs.n;
+    for (int i = 0; i < r->loss.n; i++)
+        any |= r->loss.at[i].kind == LS_LOSS_CROSS_ENTROPY;
+    if (!any && !r->loss.n)
+        return ls_fail(
+            LS_E_USAGE,
+            "%s: the module declares its loss itself: call ls_cross_entropy_smooth in its builder, "
+            "or leave the loss to the recipe, as in `loss: {type: cross_entropy, of: logits, target: "
+            "labels}`",
+            where);
+    return any ? LS_OK : ls_fail(LS_E_USAGE, "%s: no effect: no loss is of type cross_entropy", where);
+}
+
 ls_status ls_recipe_check_balance(const ls_recipe *r)
 {
+    if (r->train.label_smoothing > 0)
+        LS_TRY(check_smoothing(r));
     if (ls_recipe_weighs_classes(r))
         LS_TRY(check_class_weights(r));
     return strcmp(r->data.sampler, "uniform") ? check_sampler(r) : LS_OK;

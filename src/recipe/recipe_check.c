@@ -385,8 +385,9 @@ static ls_status check_checkpoint(ls_recipe *r)
     if (!loss && (strncmp(metric, "eval_", 5) || !metric[5]))
         return ls_fail(LS_E_USAGE,
                        "%s: %s: write train_loss (the mean over the epoch) or eval_NAME of a metric, "
-                       "such as eval_loss or eval_accuracy",
-                       at(r, "checkpoint.best.metric"), metric);
+                       "such as eval_loss or eval_%s",
+                       at(r, "checkpoint.best.metric"), metric,
+                       *metric && strcmp(metric, "eval_") != 0 ? metric : "accuracy");
     if (!r->state->record && r->eval.every_epochs < 0 && !loss)
         return ls_fail(LS_E_USAGE, "%s: %s has no effect with eval.every_epochs -1: nothing is evaluated",
                        at(r, "checkpoint.best.metric"), metric);
@@ -396,7 +397,7 @@ static ls_status check_checkpoint(ls_recipe *r)
     if (!r->state->record && r->train.early_stopping.patience && r->eval.every_epochs < 1 &&
         strcmp(metric, "train_loss"))
         return ls_fail(LS_E_USAGE,
-                       "%s: %s is not measured while the model trains, because eval.every_epochs is %lld: "
+                       "%s: %s is not measured at the ends of epochs, because eval.every_epochs is %lld: "
                        "set it to 1, or checkpoint.best.metric to train_loss",
                        at(r, "train.early_stopping.patience"), metric, (long long)r->eval.every_epochs);
     /* of other metrics the model knows (ls_setup_best) */

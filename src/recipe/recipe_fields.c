@@ -111,12 +111,15 @@ static const ls_key LAST[] = {
       .help = "the loss of a step: `global`, one mean over all its targets, or `micro_batch`, the mean of "
               "the micro-batches' means, as when each rank averages its own batch" },
     { "train.freeze", LS_KEY_WORDS, AT(train.freeze), "",
-      .help = "names of parameters or modules that are not trained; `*` matches inside one part of a name. "
-              "They have no gradient and no optimizer state" },
+      .help = "names of parameters or modules that are not trained; `*` matches inside one part of a name, "
+              "and a word with ! in front takes names out again: `\"* !head\"` freezes all but head. They "
+              "have no "
+              "gradient and no optimizer state, and are stored in precision.param" },
     { "train.label_smoothing", LS_KEY_REAL, AT(train.label_smoothing), "0", 0, 1, .below = true,
-      .type = "model.type", NEEDS("model.outputs {}"),
-      .help = "of classifiers of images, as PyTorch's CrossEntropyLoss(label_smoothing): this share of a "
-              "target is spread evenly over all classes. Evaluations have the same loss" },
+      .type = "model.type",
+      .help = "of classifiers of images and of losses of type cross_entropy, as PyTorch's "
+              "CrossEntropyLoss(label_smoothing): this share of a target is spread evenly over all classes. "
+              "Evaluations have the same loss" },
     { "train.class_weights", LS_KEY_WORDS, AT(train.class_weights), "none", .type = "model.type",
       .help =
           "of cross-entropy of labels and masks, as PyTorch's CrossEntropyLoss(weight): `[1, 2.5]`, a number "
@@ -216,7 +219,7 @@ static const ls_key LAST[] = {
     { "schedule.period", LS_KEY_INT, AT(schedule.period), "1000", 1, MAX_COUNT, .type = "schedule.type",
       .help = "steps of the first cosine (T_0)" },
     { "schedule.period_factor", LS_KEY_INT, AT(schedule.period_factor), "1", 1, 1000, .type = "schedule.type",
-      .help = "each cosine is so many times as long as the one before (T_mult)" },
+      .help = "the length of each period, as a multiple of the period before it (T_mult)" },
     { "schedule.patience", LS_KEY_INT, AT(schedule.patience), "10", 0, 1e9, .type = "schedule.type",
       .help =
           "after more evaluations than this without a better value of `checkpoint.best` the rate is cut" },
@@ -260,9 +263,12 @@ static const ls_key LAST[] = {
     { "parallel.prefetch.forward", LS_KEY_INT, AT(parallel.prefetch.forward), "1", 0, 1000,
       .may_change = true, NEEDS(GATHERS, "parallel.prefetch.memory 0"),
       .help = "FSDP modules that are gathered ahead in the forward pass" },
-    { "parallel.prefetch.backward", LS_KEY_INT, AT(parallel.prefetch.backward), "1", 0, 1000,
-      .may_change = true, NEEDS(GATHERS, "parallel.prefetch.memory 0"),
-      .help = "FSDP modules that are gathered ahead in the backward pass; 1 is BACKWARD_PRE" },
+    { "parallel.prefetch.backward", LS_KEY_INT, AT(parallel.prefetch.backward), "1", LS_BACKWARD_POST, 1000,
+      .other = (const char *const[]){ "BACKWARD_PRE 1", "BACKWARD_POST -1", NULL }, .may_change = true,
+      NEEDS(GATHERS, "parallel.prefetch.memory 0"),
+      .help = "FSDP modules that are gathered ahead in the backward pass. FSDP1's names are accepted: "
+              "BACKWARD_PRE is 1, BACKWARD_POST is -1: the next module is gathered behind the last use of "
+              "this one's parameters, in their memory" },
     { "parallel.prefetch.memory", LS_KEY_BYTES, AT(parallel.prefetch.memory), "0", 0, 1e18,
       .may_change = true, NEEDS(GATHERS),
       .help = "memory for FSDP modules that are gathered ahead, instead of the numbers `forward` and "
@@ -329,8 +335,9 @@ static const ls_key LAST[] = {
     { "eval.every_steps", LS_KEY_INT, AT(eval.every_steps), "0", 0, MAX_COUNT, .may_change = true,
       NEEDS("eval.every_epochs !-1"),
       .help = "optimizer steps between more evaluations, within epochs; 0: none. Each takes a pass over the "
-              "evaluation data and can make a checkpoint the best; early stopping counts those at ends of "
-              "epochs" },
+              "evaluation data and can make a checkpoint the best. Schedule plateau counts all evaluations, "
+              "early stopping those at ends of epochs. With every_epochs 0 they are the only ones before "
+              "the last" },
     { "eval.metrics", LS_KEY_WORDS, AT(eval.metrics), "", .may_change = true,
       .help = "a list of more metrics, beside each `accuracy`: `f1`, `auc` (of two classes), `perplexity`" },
     { "eval.ema", LS_KEY_BOOL, AT(eval.ema), "false", .may_change = true, NEEDS("optimizer.ema_decay !0"),

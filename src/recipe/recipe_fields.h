@@ -48,7 +48,7 @@ typedef struct ls_key {
     const char *const *words;     /* CHOICE, WORD: ended by NULL; or, if NULL, */
     const char *(*word)(int row); /* the names of the rows of a table, NULL after the last */
     const ls_maps *maps;          /* MAPS */
-    /* CHOICE: "NAME word" accepts NAME, in upper or lower case, as that word; ended by NULL */
+    /* "NAME value" accepts NAME, in upper or lower case, as that value; ended by NULL */
     const char *const *other;
     /* "model.type": the key belongs to the models whose rows list it (recipe_types.c); NULL: to every recipe
      */

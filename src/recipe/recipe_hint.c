@@ -191,6 +191,27 @@ ls_status ls_hint_value(const ls_key *k, const char *value, const char *where, l
     return ls_fail(LS_E_USAGE, "%s: '%s' is %s", where, value, v->how);
 }
 
+ls_status ls_hint_loss(const ls_yaml *value, const char *where, ls_status s, ls_arena *a)
+{
+    static const ls_key TYPE = { .key = "loss.type" }; /* of LS_FOREIGN_VALUES */
+    for (const ls_yaml *one = value->kind == LS_YAML_LIST ? value->child : value; one;
+         one = value->kind == LS_YAML_LIST ? one->next : NULL) {
+        const ls_yaml *map = ls_yaml_real(one);
+        for (const ls_yaml *c = map->kind == LS_YAML_MAP ? map->child : NULL; c; c = c->next) {
+            const ls_yaml *v = ls_yaml_real(c);
+            if (!strcmp(c->key, "type") && v->kind == LS_YAML_SCALAR && ls_foreign_value_find(&TYPE, v->text))
+                return ls_hint_value(&TYPE, v->text, where, s);
+            if (has_name("type of target weight mask factor delta class_weights", c->key))
+                continue;
+            const ls_hint h = ls_hint_known_key(c->key, NULL, a);
+            if (h.ours && ls_key_find(h.ours) >= 0 && !strncmp(h.ours, "train.", strlen("train.")))
+                return ls_fail(LS_E_USAGE, "%s: a loss has no '%s'; did you mean the key %s?", where, c->key,
+                               h.ours);
+        }
+    }
+    return s;
+}
+
 /* The value is probably that of the section's first choice: model.type, precision.param. */
 const char *ls_hint_section(const char *section, const char *value, ls_arena *a)
 {
@@ -210,6 +231,16 @@ const char *ls_hint_section(const char *section, const char *value, ls_arena *a)
             good = strcasecmp(one, word) ? good : one;
         if (good)
             return ls_arena_printf(a, "%s: {%s: %s}", section, k->key + n + 1, good);
+    }
+    for (int i = 0; i < ls_key_count(); i++) { /* the section's first key */
+        const ls_key *k = ls_key_at(i);
+        if (strncmp(k->key, section, n) || k->key[n] != '.' || strchr(k->key + n + 1, '.'))
+            continue;
+        double x;
+        const bool number = k->kind == LS_KEY_INT || k->kind == LS_KEY_REAL,
+                   fits = value && *value && number == ls_key_parse_real(value, &x) &&
+                          (number || k->kind == LS_KEY_TEXT);
+        return ls_arena_printf(a, "%s: {%s: %s}", section, k->key + n + 1, fits ? value : "...");
     }
     return ls_arena_printf(a, "%s: {...}", section);
 }

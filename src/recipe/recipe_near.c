@@ -33,16 +33,18 @@ static char *nearest_in(const char *folder, const char *name)
 {
     char *names[MOST];
     int n = 0;
-    DIR *d = opendir(*folder ? folder : ".");
-    for (const struct dirent *e; d && n < MOST && (e = readdir(d));) {
-        const bool recipe = ls_ends_with(e->d_name, ".yaml") || ls_ends_with(e->d_name, ".yml");
-        char *path = *e->d_name == '.' ? NULL : ls_sys_text("%s%s", folder, e->d_name);
+    struct dirent **entries = NULL;
+    const int all = scandir(*folder ? folder : ".", &entries, NULL, alphasort);
+    for (int i = 0; i < all; i++) {
+        const char *one = entries[i]->d_name;
+        const bool recipe = ls_ends_with(one, ".yaml") || ls_ends_with(one, ".yml");
+        char *path = *one == '.' || n == MOST ? NULL : ls_sys_text("%s%s", folder, one);
         path = if_there(path, recipe ? NULL : "recipe.yaml");
         if (path)
             names[n++] = path;
+        free(entries[i]);
     }
-    if (d)
-        closedir(d);
+    free(entries);
     const char *near = ls_nearest_name(name, (const char *const *)names, n);
     char *out = near ? ls_sys_strdup(near) : NULL;
     for (int i = 0; i < n; i++)
@@ -52,11 +54,14 @@ static char *nearest_in(const char *folder, const char *name)
 
 char *ls_recipe_near(const char *name)
 {
-    char *out = if_there(ls_sys_text("%s.yaml", name), NULL);
-    if (!out && !strchr(name, '/'))
-        out = if_there(ls_path_join("runs", name), "recipe.yaml");
-    if (out)
+    char *file = if_there(ls_sys_text("%s.yaml", name), NULL),
+         *run = strchr(name, '/') ? NULL : if_there(ls_path_join("runs", name), "recipe.yaml"), *out = NULL;
+    if (file || run) {
+        out = ls_sys_text("%s%s%s", file ? file : "", file && run ? " or " : "", run ? run : "");
+        free(file);
+        free(run);
         return out;
+    }
     const char *slash = strrchr(name, '/');
     char *folder = ls_sys_text("%.*s", slash ? (int)(slash + 1 - name) : 0, name);
     out = folder ? nearest_in(folder, name) : NULL;

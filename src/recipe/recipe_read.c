@@ -2,6 +2,7 @@
  * the last one counts. Checks that each key is in the table; recipe_value.c checks the values. */
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 #include "base/file.h"
@@ -19,6 +20,18 @@ typedef struct source {
     const struct source *parent; /* the file that includes this one, or NULL */
     ls_str *unknown;             /* of a text: the messages about its unknown keys; else NULL */
 } source;
+
+/* Whether a file's name is that of data. */
+static bool is_data(const char *path)
+{
+    static const char *const ENDS[] = { ".csv", ".tsv",   ".csv.gz",  ".npy",  ".npz", ".h5",  ".nc",
+                                        ".txt", ".jsonl", ".parquet", ".xlsx", ".jpg", ".png", ".gz" };
+    const size_t n = strlen(path);
+    for (size_t i = 0; i < sizeof ENDS / sizeof *ENDS; i++)
+        if (n > strlen(ENDS[i]) && !strcasecmp(path + n - strlen(ENDS[i]), ENDS[i]))
+            return true;
+    return false;
+}
 
 static const char *where_text(const source *from, ls_arena *a, int line, const char *key)
 {
@@ -151,6 +164,11 @@ static ls_status apply(ls_recipe_state *state, const source *from, const char *k
                 state->set[i] = (ls_setting){ 0 }; /* the defaults change nothing */
         return LS_OK;
     }
+    if (value->kind != LS_YAML_MAP && !*key && from->lines && is_data(from->name))
+        return ls_fail(LS_E_USAGE,
+                       "%s holds data and is no recipe: a recipe names it in its section `data` "
+                       "(docs/start/own-data.md)",
+                       from->name);
     if (value->kind != LS_YAML_MAP)
         return ls_fail(LS_E_USAGE, "%s: keys are needed here, such as `%s`",
                        where_text(from, &state->arena, line, *key ? key : "the recipe"),

@@ -29,6 +29,8 @@ ls_hint ls_hint_key(const char *key, const char *value, ls_arena *a);
 ls_hint ls_hint_known_key(const char *key, const char *value, ls_arena *a);
 /* Adds to the refusal `s` of a value what to write in its place. */
 ls_status ls_hint_value(const ls_key *k, const char *value, const char *where, ls_status s);
+/* The same of `loss`, a map or a list of maps, whose types and keys may be other programs'. */
+ls_status ls_hint_loss(const ls_yaml *value, const char *where, ls_status s, ls_arena *a);
 /* How the value of a section is written: "optimizer: {type: adamw}" for `optimizer: adamw`. */
 const char *ls_hint_section(const char *section, const char *value, ls_arena *a);
 bool ls_key_is_section(const char *name); /* whether keys begin with "NAME." */

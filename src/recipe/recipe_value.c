@@ -134,7 +134,7 @@ static ls_status read_word(const ls_key *k, const ls_yaml *v, const char *where,
     return s;
 }
 
-/* The word that another name stands for: with "NO_SHARD ddp" in the list, ddp for no_shard. NULL: the list
+/* The value that another name stands for: with "NO_SHARD ddp" in the list, ddp for no_shard. NULL: the list
  * lacks the name. */
 static const char *other_name(const char *const *other, const char *text)
 {
@@ -328,6 +328,10 @@ void ls_value_print_tree(ls_str *out, const char *json)
 
 ls_status ls_value_read(const ls_key *k, ls_recipe *r, const ls_yaml *v, ls_arena *a, const char *where)
 {
+    const char *other = v->kind == LS_YAML_SCALAR ? other_name(k->other, v->text) : NULL;
+    const ls_yaml meant = { .kind = LS_YAML_SCALAR, .text = other };
+    if (other)
+        v = &meant;
     switch (k->kind) {
     case LS_KEY_WORDS:
         if (v->kind == LS_YAML_LIST)
@@ -345,8 +349,7 @@ ls_status ls_value_read(const ls_key *k, ls_recipe *r, const ls_yaml *v, ls_aren
     case LS_KEY_BOOL: return read_bool(v, where, MEMBER(bool, r, k));
     case LS_KEY_CHOICE: {
         int i = 0;
-        const char *word = v->kind == LS_YAML_SCALAR ? other_name(k->other, v->text) : NULL;
-        LS_TRY(read_word(k, word ? &(ls_yaml){ .kind = LS_YAML_SCALAR, .text = word } : v, where, &i));
+        LS_TRY(read_word(k, v, where, &i));
         *MEMBER(int, r, k) = i; /* every ls_..._choice enum is an int: the index of its word */
         return LS_OK;
     }

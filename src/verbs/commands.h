@@ -77,7 +77,7 @@ typedef struct ls_predict_opts {
     const char *out;
     const char *output; /* --output: names of the model's outputs, with commas between them; NULL: default */
     bool show;          /* --show: the pictures as text, too */
-    const char *wrong;  /* --wrong: a page of the worst mistakes of the split; NULL: none */
+    bool wrong;         /* --wrong: `out` is a page of the worst mistakes of the split */
     /* --prompt: the text that a language model continues, or that a T5 reads. NULL: none. */
     const char *prompt;
     ls_generate_opts how; /* of texts: tokens, least, no_repeat, sampling, length_penalty, early_stopping */
@@ -118,7 +118,9 @@ typedef struct ls_explain_opts {
     const char *html;    /* write the step as a page, in place of text. NULL: no */
     const char *profile; /* --profile: a trace, whose times the page shows. NULL: estimates */
 } ls_explain_opts;
+typedef enum ls_export_format { LS_EXPORT_BY_NAME, LS_EXPORT_DCP } ls_export_format;
 typedef struct ls_export_opts {
+    ls_export_format format; /* --format; the command line makes `to` of it */
     /* from: a run, checkpoint or weight file. to: a file, or a directory if it ends in a slash. */
     const char *from, *to;
     bool best;    /* of a run the best checkpoint */

@@ -178,7 +178,7 @@ static ls_status page(const wrong_job *j)
     ls_str_add(&out, "</div>\n");
     ls_page_end(&out, "");
     if (s == LS_OK)
-        s = ls_file_write_text(j->o->wrong, &out);
+        s = ls_file_write_text(j->o->out, &out);
     ls_str_release(&out);
     return s;
 }
@@ -199,8 +199,8 @@ static ls_status wrong_run(wrong_job *j)
     LS_TRY(ls_sys_have(j->at && j->images && j->labels && j->predicted ? j->probability : NULL));
     LS_TRY(predict_all(j));
     LS_TRY(page(j));
-    fprintf(j->ui->out, "%s: the worst %lld of %lld mistakes, of %lld samples\n", j->o->wrong,
-            (long long)j->n, (long long)j->wrong, (long long)j->counted);
+    fprintf(j->ui->out, "%s: the worst %lld of %lld mistakes, of %lld samples\n", j->o->out, (long long)j->n,
+            (long long)j->wrong, (long long)j->counted);
     return LS_OK;
 }
 

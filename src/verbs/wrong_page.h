@@ -1,4 +1,4 @@
-/* wrong_page.h - `lockstep predict --wrong FILE.html`: the worst mistakes of an image classifier as a page.
+/* wrong_page.h - `lockstep predict --wrong`: the worst mistakes of an image classifier as a page.
  */
 #pragma once
 #include "saved_model.h"

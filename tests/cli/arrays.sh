@@ -63,7 +63,7 @@ fi
 # ---- weights, missing targets, two losses, classes
 try 0 train mlp-regression -q --set run.name=weighed --set loss.weight=w --set data.train.w=train.csv --set data.eval.w=eval.csv
 sed '5s/,[^,]*,\([^,]*,[0-9],[0-9]\)$/,,\1/' train.csv >holes.csv # u of one row is missing
-refused 1 'holes.csv:u,v row 3: y\[0\] is NaN' train mlp-regression --set run.name=holes --set data.train.y=holes.csv:u,v
+refused 1 'holes.csv row 3: y\[0\] \(column "u"\) is NaN' train mlp-regression --set run.name=holes --set data.train.y=holes.csv:u,v
 try 0 train mlp-regression -q --set run.name=holes --set data.train.y=holes.csv:u,v --set data.missing=mask
 try 0 train mlp-regression -q --set run.name=two --set model.outputs='{y: [2], kind: [3]}' --set data.train.kind=train.csv --set data.eval.kind=eval.csv \
     --set loss='[{type: huber, of: y, delta: 0.5}, {type: cross_entropy, of: kind, factor: 0.1}]'

@@ -42,15 +42,28 @@ has err 'has not improved for 1 evaluations: the learning rate is now 0\.00'
 has runs/drawn/checkpoints/latest/trainer.json '"plateau_cuts":[12],'
 try 0 train recipe.yaml --set run.name=ranks "${drawn[@]}" --workers 2
 same ranks drawn
-# as if it had died behind step 20, within epoch 1
-cp -r runs/drawn runs/parts
-sed -i 's/"state":"finished"/"state":"running"/; s/name: drawn/name: parts/' runs/parts/result.json runs/parts/recipe.yaml
-for dir in runs/parts/checkpoints/step-*; do [ "${dir##*-}" -le 20 ] || rm -r "$dir"; done
-ln -sfn step-00000020 runs/parts/checkpoints/latest
+die() { # as if run $1 had died behind step 20, within epoch 1: run $2
+    cp -r "runs/$1" "runs/$2"
+    sed -i "s/\"state\":\"finished\"/\"state\":\"running\"/; s/name: $1/name: $2/" "runs/$2/result.json" "runs/$2/recipe.yaml"
+    for dir in "runs/$2"/checkpoints/step-*; do [ "${dir##*-}" -le 20 ] || rm -r "$dir"; done
+    ln -sfn step-00000020 "runs/$2/checkpoints/latest"
+}
+die drawn parts
 try 0 train recipe.yaml --set run.name=parts "${drawn[@]}"
 has err 'step 20'
 same parts drawn
 diff <(grep -o '"plateau_[a-z]*":[^,]*' runs/parts/checkpoints/latest/trainer.json) <(grep -o '"plateau_[a-z]*":[^,]*' runs/drawn/checkpoints/latest/trainer.json) || bad "$what: another plateau"
+
+# ---- the plateau counts evaluations within epochs, too; a run in parts has the same counters
+often=(--set 'schedule={type: plateau, patience: 0, threshold: 0.5}' --set eval.every_epochs=0 --set eval.every_steps=3)
+try 0 train recipe.yaml --set run.name=often "${often[@]}"
+has err '^epoch 0: eval_loss has not improved for 1 evaluations: the learning rate is now 0\.00'
+die often cut
+try 0 train recipe.yaml --set run.name=cut "${often[@]}"; has err 'step 20'
+same cut often
+refused 2 'schedule.type: plateau follows checkpoint.best.metric, eval_loss, which is not measured while the model trains, because eval.every_epochs is 0: set it to 1, eval.every_steps, or' train recipe.yaml --set run.name=none "${often[@]:0:4}"
+try 0 train recipe.yaml --set run.name=loss --set 'schedule={type: plateau, patience: 0, threshold: 0.5}' --set eval.every_epochs=-1 --set checkpoint.best.metric=train_loss
+has err '^epoch [0-9]+: train_loss has not improved'
 
 # ---- what says that they might help
 try 0 data recipe.yaml
@@ -61,6 +74,29 @@ try 2 train recipe.yaml --set 'train.class_weights=[1, 2]'
 has err 'train.class_weights: 2 numbers for 3 classes'
 try 2 train recipe.yaml --set data.sampler=weights:z
 has err "data.sampler: data.train has no field 'z'"
+
+# ---- label smoothing of a table: (1 - s) (lse - z[label]) + s (lse - mean of z), from the logits
+try 0 train recipe.yaml --set run.name=smooth --set train.label_smoothing=0.3
+try 0 predict runs/smooth --output kind --out logits.csv
+paste -d, logits.csv <(cut -d, -f3 eval.csv) | awk -F, -v s=0.3 'NR > 1 { n = NF - 4; sum = mean = 0; for (k = 0; k < 3; k++) { z = $(n + 1 + k); sum += exp(z); mean += z / 3; if (k == $NF) own = z }
+    loss += log(sum) - (1 - s) * own - s * mean; rows++ } END { printf "loss %.4f\n", loss / rows }' >want
+try 0 eval runs/smooth
+has out "$(cat want)"
+try 0 train recipe.yaml --set run.name=smooth2 --set train.label_smoothing=0.3 --workers 2
+same smooth2 smooth
+try 2 train recipe.yaml --set run.name=x --set train.label_smoothing=0.3 --set train.class_weights=balanced
+refused 2 'train.label_smoothing: no effect: no loss is of type cross_entropy' train mlp-regression --set train.label_smoothing=0.1
+
+# ---- dropout of an mlp: of training alone; any number of ranks has the same bits
+try 0 train recipe.yaml --set run.name=still --set optimizer.lr=0
+try 0 train recipe.yaml --set run.name=still-dropped --set optimizer.lr=0 --set model.dropout=0.4
+same still-dropped still
+metric() { grep -o "\"$2\":[0-9.]*" "runs/$1/metrics.jsonl" | tail -n 1; }
+[ "$(metric still eval_loss)" = "$(metric still-dropped eval_loss)" ] || bad "dropout changed an evaluation"
+[ "$(metric still train_loss)" != "$(metric still-dropped train_loss)" ] || bad "model.dropout changed nothing"
+try 0 train recipe.yaml --set run.name=dropped --set model.dropout=0.4
+try 0 train recipe.yaml --set run.name=dropped2 --set model.dropout=0.4 --workers 2
+same dropped2 dropped
 
 # ---- labels of pictures
 grey() { printf 'P5\n8 8\n255\n'; head -c 64 /dev/zero | tr '\0' "\\$1"; }
@@ -86,6 +122,7 @@ try 0 train pictures.yaml --set run.name=two-numbers --set 'train.class_weights=
 try 0 train pictures.yaml --set run.name=counted
 same two-numbers counted
 refused 2 'with label_smoothing a target has parts of all classes' train pictures.yaml --set run.name=x --set train.label_smoothing=0.1
+try 0 train pictures.yaml --set run.name=pictures-dropped --set model.dropout=0.5 --set train.class_weights=none
 refused 2 'mixup and cutmix mix two classes' train pictures.yaml --set run.name=x --set data.augment.mixup=0.2
 refused 2 'this key is for' train llama-shakespeare --set run.name=x --set data.sampler=balanced
 finish

@@ -34,7 +34,7 @@ try 0 train recipe.yaml --set run.name=goes-on; has err "is finished"
 try 0 export runs/part --to files/ --optimizer --ranks 3
 [ -f files/__2_0.distcp ] && [ ! -e files/__3_0.distcp ] || bad "$what: other files: $(ls files)"
 try 0 train recipe.yaml --resume files --set run.name=files; same files
-refused 2 "--ranks needs --to FILE/, not --to x.pt" export runs/part --to x.pt --ranks 2
+refused 2 "--ranks needs --to FILE/ or --format dcp, not --to x.pt" export runs/part --to x.pt --ranks 2
 
 # in the shape of an AppState, {"app": {"model": ..., "optim": ...}}; from directory to directory
 try 0 export runs/part --to app/ --optimizer --prefix app
@@ -42,6 +42,8 @@ grep -aq "app.optim.param_groups.0.betas" app/.metadata || bad "$what: other nam
 try 0 export app --to again/ --optimizer --ranks 2
 try 0 export runs/part --to once/ --optimizer --ranks 2
 diff -r again once || bad "$what: from directory to directory something changed"
+try 0 export runs/part --to named --format dcp --optimizer --prefix app; diff -r app named || bad "$what: another directory than --to app/"
+refused 2 "--to x.pt: the name is of a file, and --format dcp writes a directory" export runs/part --to x.pt --format dcp
 try 0 export runs/part --to weights/
 try 0 export runs/part --to deep/ --prefix a.b.; try 0 inspect deep --prefix a.b; has out "in 4 tensors"
 refused 2 "prefix a..b: 1 to 4 words with dots between them" export runs/part --to x/ --prefix a..b

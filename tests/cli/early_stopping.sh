@@ -65,7 +65,7 @@ try 0 train recipe.yaml --set run.name=died; has err '^early stopping'; same die
 try 0 train recipe.yaml --set run.name=r2 --set "checkpoint.best={metric: eval_r2}" --set train.early_stopping.min_delta=0; has err 'early stopping: eval_r2 has not improved for 3 epochs'
 try 0 train recipe.yaml --set run.name=unsaved --set checkpoint.every_epochs=-1; has err '^early stopping'
 try 0 train recipe.yaml --set run.name=unsaved --set checkpoint.every_epochs=-1; has err 'nothing to do'
-refused 2 'train.early_stopping.patience: eval_loss is not measured while the model trains' train recipe.yaml --set run.name=x --set eval.every_epochs=0
+refused 2 'train.early_stopping.patience: eval_loss is not measured at the ends of epochs' train recipe.yaml --set run.name=x --set eval.every_epochs=0
 refused 2 'train.early_stopping.min_delta.*no effect' train recipe.yaml --set run.name=x --set train.early_stopping.patience=0
 refused 2 'train.early_stopping.patience' train recipe.yaml --set run.name=x --set train.patience=3
 finish

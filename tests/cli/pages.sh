@@ -33,7 +33,7 @@ says '^plot img loss over steps, a drawing' '[document.activeElement.className, 
 key End; says '^training  [0-9.]+  \(step 30\)' "$shown"
 key ArrowLeft; says '^training  [0-9.]+  \(step (29|30)\)' "$shown"
 key Tab; says '^$' "$shown"
-try 0 predict runs/first --wrong mistakes.html --count 5
+try 0 predict runs/first --wrong --out mistakes.html --count 5
 fine mistakes.html
 fine runs/first/log/rank-0.memory.html
 whole runs/first/log/rank-0.memory.html

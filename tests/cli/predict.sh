@@ -91,16 +91,19 @@ try 0 predict runs/text --out t.npy --count 3; head -c 128 t.npy | grep -q "'des
 refused 2 "a language model needs --prompt TEXT" predict runs/text
 # ---- the worst mistakes: the samples of the split that are wrong, those whose true class has the lowest probability first
 try 0 predict runs/one --count 37; wrong=$(grep -c 'wrong$' out)
-try 0 predict runs/one --wrong w.html; has out "^w.html: the worst $wrong of $wrong mistakes, of 37 samples$"
+try 0 predict runs/one --wrong --out w.html; has out "^w.html: the worst $wrong of $wrong mistakes, of 37 samples$"
 times "$wrong" w.html '^<figure><img alt="eval [0-9]+" src="data:image/png;base64,'
 shown() { sed -nE 's/.*<figcaption><b>([0-9])<\/b> ([0-9.]+)<br\/>predicted: <b>([0-9])<\/b> ([0-9.]+)<br\/>eval ([0-9]+)<.*/\5 \1 \3 \4 \2/p' w.html; }
 shown | cut -d' ' -f5 | sort -c -n || bad "$what: not the worst first"
 shown | cut -d' ' -f1-4 | sort -n | cmp - <(sed -nE 's/^eval ([0-9]+) +([0-9]) +([0-9]) +([0-9.]+) +wrong$/\1 \2 \3 \4/p' <<<"$("$lockstep" predict runs/one --count 37 2>/dev/null)") || bad "$what: other mistakes than the table: $(shown)"
-try 0 predict runs/one --wrong w2.html --count 2; times 2 w2.html '^<figure>'; cmp <(grep '^<figure>' w2.html) <(grep '^<figure>' w.html | head -n 2) || bad "$what: not the two worst"
-try 0 predict runs/one --wrong w3.html --set train.micro_batch=16; cmp w.html w3.html || bad "$what: another page with another batch"
-refused 2 'w.htm: the name of a page ends in .html' predict runs/one --wrong w.htm
-refused 2 'leave out files' predict runs/one x.png --wrong w.html
-refused 2 '--wrong is for image classifiers' predict runs/text --wrong w.html
+try 0 predict runs/one --wrong --out w2.html --count 2; times 2 w2.html '^<figure>'; cmp <(grep '^<figure>' w2.html) <(grep '^<figure>' w.html | head -n 2) || bad "$what: not the two worst"
+try 0 predict runs/one --wrong --set train.micro_batch=16; cmp w.html wrong.html || bad "$what: another page with another batch"
+refused 2 '--out w.htm: --wrong writes a page, whose name ends in .html' predict runs/one --wrong --out w.htm
+refused 2 '--out w.csv: --wrong writes a page' predict runs/one --wrong --out w.csv
+refused 2 'w.html: the name must end in .svg .*; .html is for --wrong' predict runs/one --out w.html
+refused 2 'w.html: --wrong compares .*: leave out files; the name of the page is --out FILE.html' predict runs/one --wrong w.html
+refused 2 'count 100001: --wrong shows at most 100000' predict runs/one --wrong --count 100001
+refused 2 '--wrong is for image classifiers' predict runs/text --wrong
 
 # ---- new rows of a table: the columns by name in any order, no targets; classes as probabilities, numbers in the units of the data
 awk 'BEGIN { srand(3); print "a,b,kind,high,y"; for (i = 0; i < 60; i++) { a = rand(); b = rand(); print a "," b "," (a > .5) + (b > .5) "," (a + b > 1) "," 100 * a * b } }' >known.csv
@@ -126,11 +129,11 @@ head -n 3 new.csv >two.csv; try 0 predict runs/rows two.csv; times 3 out ''; has
 try 0 predict runs/rows two.csv --json; has out '^\[\{"sample":"row 0","kind":[0-2],"kind.probability":[0-9.e-]+,"high.probability":[0-9.e-]+,"y":[0-9.]+\},'
 try 0 predict runs/rows two.csv --out two.jsonl; once two.jsonl '^\{"sample":1,"kind":[0-2],"kind.probability":\[[0-9.,e-]+\],"high.probability":[0-9.e-]+,"y":[0-9.]+\}$'
 try 0 predict runs/rows two.csv --out two.csv.csv --output kind; has two.csv.csv '^sample,kind.0,kind.1,kind.2$'
-refused 2 '--wrong is for image classifiers' predict runs/rows --wrong w.html
+refused 2 '--wrong is for image classifiers' predict runs/rows --wrong
 refused 2 'none.csv: no such file' predict runs/rows none.csv
 refused 2 '2 files for all fields: give one, or FIELD=FILE for each field' predict runs/rows two.csv new.csv
 cut -d, -f1,3 two.csv >less.csv; refused 2 'less.csv: its first line has no column "b"' predict runs/rows less.csv
-sed -i '3s/,[^,]*,/,,/' two.csv; refused 1 'two.csv:a,b row 1: x\[1\] is NaN' predict runs/rows two.csv
+sed -i '3s/,[^,]*,/,,/' two.csv; refused 1 'two.csv row 1: x\[1\] \(column "b"\) is NaN' predict runs/rows two.csv
 refused 2 '--split, --first, --count and --random choose samples of the data set; with files leave them out' predict runs/rows new.csv --count 3
 
 finish

@@ -27,6 +27,7 @@ try 0 train r.yaml
 bucket plain
 try 0 train plain.yaml; equal plain
 has requests "^PUT /bucket/my runs/plain/checkpoints/step-00000008/model.safetensors\?partNumber=2&uploadId=id$"
+bucket judged; try 0 train judged.yaml --set eval.every_epochs=1 --set 'model.hidden=[8]'; has requests "^PUT .*/judged/confusion.json"
 # the manifest is written behind all other files, once, and removed before them
 times 1 requests "^PUT .*/plain/checkpoints/step-00000008/manifest.json"
 grep -E '^(PUT|POST) .*/plain/checkpoints/step-00000008/' requests | tail -n 1 >last; has last 'manifest.json'

@@ -93,6 +93,10 @@ static void wrong_usage_says_what_is_right(void **state)
     ASSERT_FAILS(PARSE("train", "r", "--dry-run=yes"), LS_E_USAGE, "--dry-run takes no value");
     ASSERT_FAILS(PARSE("train", "-q"), LS_E_USAGE, "lockstep train needs RECIPE");
     ASSERT_FAILS(PARSE("train", "a", "b"), LS_E_USAGE, "unexpected argument 'b'");
+    ASSERT_FAILS(PARSE("export", "a", "b.pt"), LS_E_USAGE,
+                 "unexpected argument 'b.pt'; did you mean --to b.pt?");
+    ASSERT_FAILS(PARSE("export", "a", "b", "--to", "c.pt"), LS_E_USAGE, "unexpected argument 'b' (usage");
+    ASSERT_FAILS(ls_verb_unknown("evaluate"), LS_E_USAGE, "did you mean `lockstep eval`?");
     ASSERT_FAILS(ls_verb_unknown("tarin"), LS_E_USAGE, "did you mean `lockstep train`?");
     ASSERT_FAILS(ls_verb_unknown("xyzzy-plugh"), LS_E_USAGE, "lockstep --help");
 }
@@ -286,7 +290,7 @@ static void options_of_verbs_need_and_exclude_others(void **state)
     ASSERT_FAILS(PARSE("predict", "r", "--show", "--out", "x.csv"), LS_E_USAGE, "--show and --out x.csv: ");
     ASSERT_OK(PARSE("predict", "r", "--show", "--out", "x.png"));
     ASSERT_FAILS(PARSE("export", "r", "--to", "x.pt", "--optimizer"), LS_E_USAGE,
-                 "--optimizer needs --to FILE/, not --to x.pt");
+                 "--optimizer needs --to FILE/ or --format dcp, not --to x.pt");
     ASSERT_FAILS(PARSE("export", "r", "--to", "x/", "--optimizer", "--ema"), LS_E_USAGE,
                  "--ema and --optimizer: give one of them: PyTorch's");
     ASSERT_FAILS(PARSE("train", "r", "--resume", "never", "--prefix", "app."), LS_E_USAGE,

@@ -47,11 +47,11 @@ static void values_are_translated(void **state)
         { "precision.param=fp8", "'fp8' is not in this version" },
         { "precision.reduce=torch.float32", "did you mean f32?" },
         { "precision.param=tf32", "did you mean kernels: tf32?" },
-        { "backward_prefetch=BackwardPrefetch.BACKWARD_PRE", "did you mean parallel.prefetch.backward: 1?" },
-        { "parallel.prefetch.backward=BACKWARD_PRE", "did you mean 1?" },
-        { "parallel.prefetch.backward=BACKWARD_POST", "not in this version" },
-        { "fsdp_backward_prefetch=BACKWARD_POST",
-          "parallel.prefetch.backward? ('BACKWARD_POST' is not in this version" },
+        { "backward_prefetch=BackwardPrefetch.BACKWARD_PRE",
+          "did you mean parallel.prefetch.backward: BACKWARD_PRE?" },
+        { "parallel.prefetch.backward=PRE", "did you mean BACKWARD_PRE?" },
+        { "parallel.prefetch.backward=BackwardPrefetch.BACKWARD_POST", "did you mean BACKWARD_POST?" },
+        { "fsdp_backward_prefetch=BACKWARD_POST", "did you mean parallel.prefetch.backward: BACKWARD_POST?" },
         { "parallel.data=zero3", "did you mean fsdp?" },
         { "parallel.data=zero2", "did you mean SHARD_GRAD_OP?" },
         { "parallel.data=_HYBRID_SHARD_ZERO2",
@@ -64,7 +64,7 @@ static void values_are_translated(void **state)
         { "optimizer.type=rmsprop", "'rmsprop' is not in this version" },
         { "model=ResNet18", "such as `model: {type: resnet18}`" },
         { "parallel=ddp", "such as `parallel: {data: ddp}`" },
-        { "train=3", "such as `train: {...}`" },
+        { "train=3", "such as `train: {epochs: 3}`" },
         { "schedule.type=StepLR", "did you mean step?" },
         { "scheduler=CosineAnnealingLR", "did you mean schedule.type: cosine?" },
         { "data.type=cifar10", "did you mean images?" },
@@ -244,6 +244,10 @@ static void values_are_taken(void **state)
             char key[64];
             snprintf(key, sizeof key, "%.*s", (int)strcspn(of, " "), of);
             of += strlen(key);
+            if (!strcmp(key, "loss.type")) { /* a member of the key `loss` (test_refusals.c) */
+                assert_true(ls_key_find("loss") >= 0);
+                continue;
+            }
             assert_true(ls_key_find(key) >= 0);
             const bool with_value = f->ours && (strchr(f->ours, ':') || ls_key_find(f->ours) < 0);
             if (with_value && !is_taken_as(key, f->ours))
