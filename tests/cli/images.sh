@@ -177,6 +177,7 @@ refused 1 'loading.*3.PPM: truncated.*; mend or remove the file, or leave broken
 refused 1 'holes/val/ant/1.ppm: truncated.*data.on_error=skip' predict runs/whole holes/val/ant/1.ppm
 # letters of two bytes take one column
 cp set/val/bee/1.PPM 'Grün 1.ppm'; try 0 predict runs/whole 'Grün 1.ppm' set/val/bee/1.PPM; times 2 out '^(Grün 1.ppm|1.PPM     )  bee '
+cp set/val/bee/1.PPM $'Gru\u0308n 1.ppm'; try 0 predict runs/whole $'Gru\u0308n 1.ppm' 'Grün 1.ppm'; times 2 out $'^Gr(ü|u\u0308)n 1.ppm  bee '
 
 # ---- what is wrong is named
 run=(train small.yaml --set train.steps=1 --set run.name=bad)
