@@ -168,6 +168,7 @@ try 0 predict runs/holes --out h.csv; once h.csv '^1,val/ant/1.ppm,,,,$'; times 
 try 0 predict runs/holes --out h.jsonl; once h.jsonl '"file":"val/ant/1.ppm","class":null,"probability":null\}$'
 try 0 predict runs/holes --out h.npy; [ "$(od -An -v -tf4 -w12 -j128 h.npy | grep -n nan | tr -s ' ' | tr -d -)" = '2: nan nan nan' ] || bad "$what: other rows are NaN"
 try 0 predict runs/holes --split train --out h.csv; once h.csv '^[0-9]+,train/bee/3.PPM,,,,$'
+try 0 predict runs/holes --split train --wrong --out w.html; has out ' mistakes, of 23 samples$'
 try 0 predict runs/holes; times 0 out '^eval 1 '; has out '^9 of 9 right'
 try 0 predict runs/holes holes/val/ant/?.ppm; times 0 out '^1.ppm'; times 3 out '^[023].ppm +ant '
 has err 'holes/val/ant/1.ppm: truncated at offset 400.*; the image is left out'
