@@ -34,7 +34,8 @@ const char *ls_loss_text(char out[32], double loss)
 {
     if (isnan(loss))
         return "no loss";
-    ls_snprintf(out, 32, "loss %.4f", loss);
+    char number[32];
+    ls_snprintf(out, 32, "loss %.26s", ls_format_number(number, "%.4f", loss));
     return out;
 }
 
