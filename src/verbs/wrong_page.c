@@ -189,6 +189,9 @@ static ls_status page(const wrong_job *j)
 
 static ls_status wrong_run(wrong_job *j)
 {
+    static const char *const WEIGHTS[] = { "loss", NULL };
+    if (ls_recipe_weighs_classes(j->saved->recipe)) /* predictions need no weights of their classes */
+        LS_TRY(ls_recipe_reset(j->saved->recipe, WEIGHTS));
     LS_TRY(ls_saved_model_trainer(j->saved, NULL, &j->setup, &j->trainer, &j->step));
     LS_TRY(ls_setup_data(&j->set, j->saved->recipe, &j->setup,
                          j->o->train_split ? LS_SPLIT_TRAIN : LS_SPLIT_EVAL, j->ui));

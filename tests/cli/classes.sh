@@ -153,6 +153,9 @@ cmp -s runs/psmooth/checkpoints/latest/model.safetensors runs/counted/checkpoint
 try 0 train pictures.yaml --set run.name=psmooth2 --set train.label_smoothing=0.1 --workers 2
 same psmooth2 psmooth
 try 0 eval runs/psmooth; has out 'loss_unweighted'
+# predictions have no loss, and need no weights
+try 0 predict runs/psmooth; has out '[0-9] of 9 right'
+try 0 predict runs/psmooth pics/val/many; try 0 predict runs/psmooth --wrong --out wrong.html; try 0 predict runs/psmooth --out p.csv
 try 0 train pictures.yaml --set run.name=pictures-dropped --set model.dropout=0.5 --set loss.class_weights=none
 refused 2 'mixup and cutmix mix two classes' train pictures.yaml --set run.name=x --set data.augment.mixup=0.2
 refused 2 'this key is for' train llama-shakespeare --set run.name=x --set data.sampler=balanced
