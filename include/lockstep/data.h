@@ -253,6 +253,7 @@ typedef struct ls_array_field {
     /* of floats: NaN is a missing number. It is read as 0, and another field, NAME.valid, of the same type,
      * is 0 where a number is missing and 1 elsewhere. false: NaN is an error */
     bool missing;
+    const char *classes; /* of integers from a table: its texts, "a,b,c", which are 0, 1, 2. NULL: numbers */
 } ls_array_field;
 
 /* Opens the n arrays as a data set; sample i is row i of each. Only the rows that are read are ever in

@@ -187,6 +187,7 @@ typedef struct ls_recipe {
             double mixup, cutmix;
         } augment;
         ls_file_list train, eval; /* type arrays */
+        ls_file_list class_names; /* of labels that are texts: "a,b,c" in place of a file */
         ls_missing_choice missing;
         const char *config; /* type module: JSON */
     } data;

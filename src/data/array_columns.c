@@ -235,3 +235,19 @@ ls_status ls_columns_has(bool *out, const char *list, const char *file)
     free(path);
     return s;
 }
+
+ls_status ls_columns_classes(char **out, const char *file, const char *field)
+{
+    const char *part = ls_array_file_part(file), *column = *part == ':' ? part + 1 : field;
+    char *path;
+    ls_text_file text = { 0 };
+    *out = NULL;
+    if (strchr(column, ','))
+        return LS_OK;
+    ls_status s = open_table(&text, &path, file);
+    if (s == LS_OK && path)
+        s = ls_csv_classes(out, text.text, text.n, column, path);
+    ls_text_file_close(&text);
+    free(path);
+    return s;
+}

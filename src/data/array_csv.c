@@ -23,6 +23,7 @@ typedef struct reader {
     int *place;   /* [fields]: which of the wanted columns it is; -1: none */
     int columns;
     const char *const *wanted; /* [columns] */
+    const char *classes;       /* "a,b,c": the columns have these texts, not numbers */
     ls_str field;
 } reader;
 
@@ -75,6 +76,20 @@ static bool parse(const char *text, double *out)
     }
     *out = ls_strtod(text, &end);
     return !*end && end != text && strpbrk(text, "xX") == NULL;
+}
+
+/* The number of a class. */
+static bool label(const char *text, const char *classes, double *out)
+{
+    const size_t n = strlen(text);
+    *out = 0;
+    for (const char *p = classes; p; p = strchr(p, ',') ? strchr(p, ',') + 1 : NULL) {
+        if (!strncmp(p, text, n) && (!p[n] || p[n] == ','))
+            return true;
+        *out += 1;
+    }
+    *out = (double)NAN;
+    return is_missing(text);
 }
 
 static ls_status no_column(const reader *r, const char *name, char *const *names)
@@ -167,7 +182,11 @@ static ls_status read_row(reader *r, double *row, bool *empty)
                            r->what, (long long)line, f >= r->fields ? "more" : "fewer", r->fields,
                            f >= r->fields ? "; if its numbers have decimal commas, write points" : "");
         const char *text = column >= 0 ? trimmed(&r->field) : NULL;
-        if (text && !parse(text, &row[column])) {
+        if (text && r->classes && !label(text, r->classes, &row[column]))
+            return ls_fail(LS_E_FORMAT,
+                           "%s line %lld, column \"%s\": \"%.64s\" is not one of the classes %.256s", r->what,
+                           (long long)line, r->wanted[column], text, r->classes);
+        if (text && !r->classes && !parse(text, &row[column])) {
             char shown[24];
             snprintf(shown, sizeof shown, "%s", text);
             return ls_fail(LS_E_FORMAT, "%s line %lld, column \"%s\": \"%s\" is not a number; %s", r->what,
@@ -213,7 +232,15 @@ static ls_status read_rows(reader *r, double **out, int64_t *rows)
 ls_status ls_csv_numbers(double **out, int64_t *rows, const char *text, size_t n, int columns,
                          const char *const *names, const char *what)
 {
-    reader r = { .text = text, .what = what, .n = n, .line = 1, .columns = columns, .wanted = names };
+    return ls_csv_labels(out, rows, text, n, columns, names, NULL, what);
+}
+
+ls_status ls_csv_labels(double **out, int64_t *rows, const char *text, size_t n, int columns,
+                        const char *const *names, const char *classes, const char *what)
+{
+    reader r = {
+        .text = text, .what = what, .n = n, .line = 1, .columns = columns, .wanted = names, .classes = classes
+    };
     *out = NULL;
     ls_status s = read_header(&r, names);
     if (s == LS_OK)
@@ -224,6 +251,81 @@ ls_status ls_csv_numbers(double **out, int64_t *rows, const char *text, size_t n
     }
     free(r.place);
     ls_str_release(&r.field);
+    return s;
+}
+
+/* Puts a text among those that are there, in their order. */
+static ls_status add_class(char **classes, int *n, const char *text, const reader *r, const char *column)
+{
+    int at = 0;
+    while (at < *n && strcmp(classes[at], text) < 0)
+        at++;
+    if (at < *n && !strcmp(classes[at], text))
+        return LS_OK;
+    if (strchr(text, ','))
+        return ls_fail(LS_E_UNSUPPORTED,
+                       "%s line %lld, column \"%s\": \"%.64s\": the name of a class has no comma", r->what,
+                       (long long)r->line, column, text);
+    if (*n == LS_CSV_CLASSES)
+        return ls_fail(LS_E_UNSUPPORTED,
+                       "%s: column \"%s\" has more than %d different texts: are they classes?", r->what,
+                       column, LS_CSV_CLASSES);
+    char *own = ls_sys_strdup(text);
+    LS_TRY(ls_sys_have(own));
+    memmove(classes + at + 1, classes + at, sizeof *classes * (size_t)(*n - at));
+    classes[at] = own;
+    ++*n;
+    return LS_OK;
+}
+
+static ls_status read_classes(reader *r, char **classes, int *n, const char *column, bool *texts)
+{
+    char **names = NULL;
+    ls_status s = read_names(r, &names);
+    int place = 0;
+    while (s == LS_OK && place < r->fields && strcmp(names[place], column))
+        place++;
+    if (s == LS_OK && place == r->fields)
+        s = no_column(r, column, names);
+    free_names(names, r->fields);
+    while (s == LS_OK && r->at < r->n) {
+        bool last = false;
+        for (int f = 0; s == LS_OK && !last; f++)
+            if ((s = next(r, f == place, &last)) == LS_OK && f == place) {
+                const char *text = trimmed(&r->field);
+                double number;
+                *texts |= !parse(text, &number);
+                if (!is_missing(text))
+                    s = add_class(classes, n, text, r, column);
+            }
+    }
+    return s;
+}
+
+ls_status ls_csv_classes(char **out, const char *text, size_t n, const char *column, const char *what)
+{
+    reader r = { .text = text, .what = what, .n = n, .line = 1 };
+    char **classes = ls_sys_malloc(sizeof *classes * LS_CSV_CLASSES);
+    int count = 0;
+    bool texts = false;
+    *out = NULL;
+    ls_status s = ls_sys_have(classes);
+    if (s == LS_OK)
+        s = read_classes(&r, classes, &count, column, &texts);
+    if (s == LS_E_UNSUPPORTED && !texts) /* many numbers */
+        s = LS_OK;
+    ls_str all = { 0 };
+    for (int i = 0; i < count; i++) {
+        ls_str_printf(&all, "%s%s", i ? "," : "", classes[i]);
+        free(classes[i]);
+    }
+    free(classes);
+    ls_str_release(&r.field);
+    if (s == LS_OK && texts) {
+        *out = ls_sys_strdup(ls_str_text(&all));
+        s = ls_sys_have(*out);
+    }
+    ls_str_release(&all);
     return s;
 }
 

@@ -10,5 +10,12 @@
  * another number of fields than names, quotes that are not closed. */
 ls_status ls_csv_numbers(double **out, int64_t *rows, const char *text, size_t n, int columns,
                          const char *const *names, const char *what);
+/* The same of columns with the names of classes, "a,b,c", which are 0, 1, 2. LS_E_FORMAT: another text. */
+ls_status ls_csv_labels(double **out, int64_t *rows, const char *text, size_t n, int columns,
+                        const char *const *names, const char *classes, const char *what);
+/* The texts of a column, each once and sorted by bytes, as "a,b,c", malloc'ed; NULL: it has numbers alone.
+ * LS_E_UNSUPPORTED: more than LS_CSV_CLASSES of them, or a comma in one. */
+enum { LS_CSV_CLASSES = 1024 };
+ls_status ls_csv_classes(char **out, const char *text, size_t n, const char *column, const char *what);
 /* The names of the first line: malloc'ed, as each of them is. LS_E_FORMAT: the text is empty, quotes. */
 ls_status ls_csv_names(char ***names, int *fields, const char *text, size_t n, const char *what);

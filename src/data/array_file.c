@@ -99,7 +99,7 @@ static ls_status open_csv(ls_array_file *f, const char *path, const char *what)
         p = comma ? comma + 1 : NULL;
     }
     if (s == LS_OK && (s = ls_text_file_open(&text, path)) == LS_OK) {
-        s = ls_csv_numbers((double **)&f->heap, &rows, text.text, text.n, n, columns, path);
+        s = ls_csv_labels((double **)&f->heap, &rows, text.text, text.n, n, columns, f->classes, path);
         ls_text_file_close(&text);
     }
     free(columns);
@@ -235,7 +235,12 @@ static ls_status open_kind(ls_array_file *f, int kind, const char *name, const c
 
 ls_status ls_array_file_open(ls_array_file *out, const char *file, const char *field)
 {
-    *out = (ls_array_file){ 0 };
+    return ls_array_labels_open(out, file, field, NULL);
+}
+
+ls_status ls_array_labels_open(ls_array_file *out, const char *file, const char *field, const char *classes)
+{
+    *out = (ls_array_file){ .classes = classes };
     size_t length = 0;
     const int kind = kind_of(file, &length);
     if (kind < 0)

@@ -6,6 +6,7 @@
 typedef struct ls_array_file {
     ls_type type;        /* [samples, ..] as the file has it; bool is u8 */
     const uint8_t *data; /* maybe unaligned: copy elements with memcpy */
+    const char *classes; /* of a table: the texts that its columns have; NULL: numbers */
     bool text;           /* f64 of a text, in which whole numbers may be integers */
     uint64_t digest;     /* of the elements' file, and of which array in it */
     char *path;          /* where it was found, with what it is in that file: for messages */
@@ -22,6 +23,8 @@ typedef struct ls_array_file {
 /* Finds and opens `file` for a field of that name. LS_E_USAGE: no such file, or a kind of file that is not
  * known. Others as the files of each kind are read. */
 ls_status ls_array_file_open(ls_array_file *out, const char *file, const char *field);
+/* The same of a table's column of classes, "a,b,c" (array_csv.h); NULL: numbers. LS_E_USAGE: not a table. */
+ls_status ls_array_labels_open(ls_array_file *out, const char *file, const char *field, const char *classes);
 /* What the name of a file of arrays has after its end: ":COLUMN,COLUMN"; "" if nothing, or if its kind is not
  * known. */
 const char *ls_array_file_part(const char *file);

@@ -57,8 +57,9 @@ static void place_text(ls_str *out, const column *c, int64_t row, int64_t elemen
         names += strcspn(names, ",");
         names += *names == ',';
     }
-    if (*names)
-        ls_str_printf(out, " (column \"%.*s\")", (int)strcspn(names, ","), names);
+    const size_t n = strcspn(names, ",");
+    if (n && (strncmp(names, c->as.field, n) || c->as.field[n]))
+        ls_str_printf(out, " (column \"%.*s\")", (int)n, names);
 }
 
 static ls_status arrays_refuse(const column *c, int64_t row, int64_t element, const char *why)
@@ -251,8 +252,10 @@ static void arrays_close(ls_dataset *set)
     array_set *d = (array_set *)set;
     for (int k = 0; k < d->n && d->columns; k++)
         ls_array_file_close(&d->columns[k].file);
-    for (int k = 0; k < d->set.n_fields && d->names; k++)
+    for (int k = 0; k < d->set.n_fields && d->names; k++) {
         free(d->names[k]);
+        free((void *)(uintptr_t)d->fields[k].names);
+    }
     free(d->columns);
     free(d->fields);
     free(d->names);
@@ -293,7 +296,7 @@ static ls_status open_column(array_set *d, int k)
 {
     column *c = &d->columns[k];
     char text[128];
-    LS_TRY(ls_array_file_open(&c->file, c->as.file, c->as.field));
+    LS_TRY(ls_array_labels_open(&c->file, c->as.file, c->as.field, c->as.classes));
     const ls_type *t = &c->file.type;
     if (t->ndim < 1 || t->dims[0] < 1)
         return ls_fail(LS_E_SHAPE, "%s: it is %s, and an array of samples is [samples, ..]: there are none",
@@ -315,6 +318,29 @@ static ls_status open_column(array_set *d, int k)
     return LS_OK;
 }
 
+/* Gives a field the names of its classes: an array and its texts in one block. */
+static ls_status name_classes(const column *c, ls_field *f)
+{
+    const char *list = c->as.classes;
+    int64_t n = 1;
+    for (const char *p = list; *p; p++)
+        n += *p == ',';
+    if (n != c->as.below)
+        return ls_fail(LS_E_SHAPE, "%s has %" PRId64 " classes (%.256s), and the model has %" PRId64,
+                       c->file.path, n, list, c->as.below);
+    const size_t pointers = sizeof(char *) * (size_t)n, bytes = strlen(list) + 1;
+    char **names = ls_sys_malloc(pointers + bytes);
+    LS_TRY(ls_sys_have(names));
+    char *text = memcpy((char *)names + pointers, list, bytes);
+    for (int64_t i = 0; i < n; i++) {
+        names[i] = text;
+        text += strcspn(text, ",");
+        *text++ = 0;
+    }
+    f->names = (const char *const *)names;
+    return LS_OK;
+}
+
 static ls_status add_field(array_set *d, const column *c, const char *suffix)
 {
     const int k = d->set.n_fields;
@@ -327,7 +353,7 @@ static ls_status add_field(array_set *d, const column *c, const char *suffix)
                                .below = c->as.below,
                                .ignorable = !ls_dtype_is_float(c->as.as) && c->as.ignorable };
     d->set.n_fields++;
-    return LS_OK;
+    return c->as.classes ? name_classes(c, &d->fields[k]) : LS_OK;
 }
 
 /* The file of the first field, with its columns where they are few. */

@@ -323,6 +323,16 @@ static ls_status check_arrays(const ls_recipe *r)
     if (!r->data.train.n)
         return ls_fail(LS_E_USAGE, "%s: data.type arrays needs data.train: {FIELD: FILE.npy, ...}",
                        ls_recipe_where(r, "data.type"));
+    for (int i = 0; i < r->data.class_names.n; i++) {
+        bool label = false;
+        for (int k = 0; k < r->loss.n; k++)
+            label |= r->loss.at[k].kind == LS_LOSS_CROSS_ENTROPY &&
+                     is(r->loss.at[k].target ? r->loss.at[k].target : r->loss.at[k].of,
+                        r->data.class_names.at[i].field);
+        if (!label)
+            return ls_fail(LS_E_USAGE, "%s: no loss of type cross_entropy has the target '%s'",
+                           ls_recipe_where(r, "data.class_names"), r->data.class_names.at[i].field);
+    }
     return LS_OK;
 }
 
@@ -335,7 +345,8 @@ static ls_array_field array_of(const ls_recipe *r, const char *field, const char
                              .below = use.below,
                              .ignorable = use.ignorable,
                              .range = use.range,
-                             .missing = use.missing };
+                             .missing = use.missing,
+                             .classes = use.below ? ls_recipe_class_names(r, field) : NULL };
 }
 
 static ls_status open_arrays(ls_dataset **out, const ls_recipe *r, ls_split split, const ls_data_opening *o)
@@ -460,8 +471,8 @@ const ls_data_row LS_DATA[] = {
       check_text, open_text, false, false },
     { "pairs", FILES "source target prefix source_length target_length train_samples eval_samples",
       LS_SAMPLES_PAIRS, "tokenizing", check_pairs, open_pairs, false, false },
-    { "arrays", "train eval eval_fraction missing sampler", LS_SAMPLES_FIELDS, "reading", check_arrays,
-      open_arrays, false, true },
+    { "arrays", "train eval class_names eval_fraction missing sampler", LS_SAMPLES_FIELDS, "reading",
+      check_arrays, open_arrays, false, true },
     { "module", "config", LS_SAMPLES_FIELDS, "reading", check_module, open_module, false, true },
     { NULL, NULL, LS_SAMPLES_IMAGES, NULL, NULL, NULL, false, false },
 };

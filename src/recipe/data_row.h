@@ -1,5 +1,7 @@
 /* data_row.h - the table of data sets: one row for each word of data.type. */
 #pragma once
+#include <string.h>
+
 #include "lockstep/recipe.h"
 #include "data/augment.h"
 #include "model_row.h"
@@ -45,6 +47,14 @@ ls_status ls_recipe_rows(ls_dataset **out, const ls_recipe *r, int n_fields, con
  * the recipe that a run stores has names. Tables that are not there are left for who opens them. LS_E_USAGE:
  * as ls_columns_of. */
 ls_status ls_recipe_name_columns(ls_recipe *r);
+/* "a,b,c", from data.class_names, where ls_recipe_name_columns has put the texts of labels; NULL: numbers. */
+static inline const char *ls_recipe_class_names(const ls_recipe *r, const char *field)
+{
+    for (int i = 0; i < r->data.class_names.n; i++)
+        if (!strcmp(r->data.class_names.at[i].field, field))
+            return r->data.class_names.at[i].file;
+    return NULL;
+}
 
 /* What data.augment asks for. */
 ls_augment ls_recipe_augment(const ls_recipe *r);

@@ -1,4 +1,5 @@
-/* recipe_columns.c - writes out which columns of tables data.train and data.eval name. */
+/* recipe_columns.c - writes out which columns of tables data.train and data.eval name, and which classes a
+ * column of texts has. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -61,28 +62,58 @@ static ls_status names_of(char **out, const ls_recipe *r, const char *field, con
     return exact ? LS_OK : ls_columns_of(out, columns, train);
 }
 
-static ls_status set_columns(ls_recipe *r, const char *key, const char *field, const char *file,
-                             const char *columns)
+/* Sets KEY.FIELD to a text. */
+static ls_status set_text(ls_recipe *r, const char *key, const char *field, const char *origin,
+                          const char *named)
 {
-    const size_t length = strlen(file) - strlen(ls_array_file_part(file));
-    char *inside = ls_sys_text("%s.%s", key, field),
-         *named = ls_sys_text("%.*s:%s", (int)length, file, columns);
+    char *inside = ls_sys_text("%s.%s", key, field);
     ls_str text = { 0 };
     for (const char *p = named; p && *p; p++) /* no variable of the environment */
         ls_str_add_n(&text, p[0] == '$' && p[1] == '{' ? "$$" : p, p[0] == '$' && p[1] == '{' ? 2 : 1);
     ls_json j = { 0 };
     ls_json_text(&j, NULL, ls_str_text(&text));
     ls_str_inherit(&j.out, &text);
-    ls_status s = ls_sys_have(inside && named ? inside : NULL);
+    ls_status s = ls_sys_have(named ? inside : NULL);
     if (s == LS_OK)
         s = ls_str_status(&j.out);
     if (s == LS_OK)
-        s = ls_recipe_set(r, inside, ls_str_text(&j.out), ls_recipe_setting(r->state, key)->origin);
+        s = ls_recipe_set(r, inside, ls_str_text(&j.out), origin);
     ls_str_release(&j.out);
     ls_str_release(&text);
     free(inside);
+    return s;
+}
+
+static ls_status set_columns(ls_recipe *r, const char *key, const char *field, const char *file,
+                             const char *columns)
+{
+    const size_t length = strlen(file) - strlen(ls_array_file_part(file));
+    char *named = ls_sys_text("%.*s:%s", (int)length, file, columns);
+    const ls_status s = set_text(r, key, field, ls_recipe_setting(r->state, key)->origin, named);
     free(named);
     return s;
+}
+
+/* Labels that are texts: their names, sorted, are the classes. */
+static ls_status name_classes(ls_recipe *r)
+{
+    for (int i = 0; i < r->loss.n; i++) {
+        const ls_task_loss *l = &r->loss.at[i];
+        const char *field = l->target ? l->target : l->of, *file = train_file(r, field);
+        char *classes = NULL;
+        if (l->kind != LS_LOSS_CROSS_ENTROPY || !file || !ls_columns_table(file) ||
+            ls_recipe_class_names(r, field))
+            continue;
+        const char *origin = ls_recipe_setting(r->state, "data.train")->origin;
+        ls_status s = ls_columns_classes(&classes, file, field);
+        if (s != LS_OK)
+            s = ls_fail_in(s == LS_E_UNSUPPORTED ? LS_E_USAGE : s, "%s", ls_recipe_where(r, "data.train"));
+        if (s == LS_OK && classes)
+            s = set_text(r, "data.class_names", field, origin, classes);
+        free(classes);
+        LS_TRY(s);
+    }
+    return LS_OK;
 }
 
 ls_status ls_recipe_name_columns(ls_recipe *r)
@@ -106,5 +137,5 @@ ls_status ls_recipe_name_columns(ls_recipe *r)
             LS_TRY(s);
         }
     }
-    return LS_OK;
+    return name_classes(r);
 }

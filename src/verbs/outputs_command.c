@@ -184,9 +184,9 @@ static ls_status check_shown(const ls_outputs *j)
 /* Of classes the class and its probability, else the number. */
 static ls_status add_shown(const ls_outputs *j, ls_table *table, ls_json *json, int64_t sample, int64_t row)
 {
-    char name[32], title[160], class[LS_OUTPUTS_MOST][24];
+    char name[32], title[160];
     const char *cells[1 + 2 * LS_OUTPUTS_MOST] = { name_of(j, sample, name) };
-    ls_str numbers[LS_OUTPUTS_MOST] = { 0 };
+    ls_str numbers[LS_OUTPUTS_MOST] = { 0 }, class[LS_OUTPUTS_MOST] = { 0 };
     ls_status s = LS_OK;
     int n = 1;
     ls_json_object(json, NULL);
@@ -196,9 +196,13 @@ static ls_status add_shown(const ls_outputs *j, ls_table *table, ls_json *json, 
         const int64_t at = classes ? ls_outputs_class(j, k, row) : 0,
                       count = ls_type_count(&j->outputs[k].tensor.type);
         if (classes) {
-            snprintf(class[k], sizeof class[k], "%lld", (long long)at);
-            cells[n++] = class[k];
-            ls_json_int(json, j->outputs[k].name, at);
+            ls_outputs_add_class(&class[k], j, k, at);
+            cells[n++] = ls_str_text(&class[k]);
+            if (ls_outputs_texts(j, k))
+                ls_json_text(json, j->outputs[k].name, ls_str_text(&class[k]));
+            else
+                ls_json_int(json, j->outputs[k].name, at);
+            s = s == LS_OK ? ls_str_status(&class[k]) : s;
         }
         ls_outputs_number(&numbers[k], &j->outputs[k].tensor, row * count + at,
                           j->o->json       ? "null"
@@ -211,8 +215,10 @@ static ls_status add_shown(const ls_outputs *j, ls_table *table, ls_json *json, 
     }
     ls_json_close_object(json);
     ls_table_row(table, cells, NULL);
-    for (int k = 0; k < j->n_outputs; k++)
+    for (int k = 0; k < j->n_outputs; k++) {
         ls_str_release(&numbers[k]);
+        ls_str_release(&class[k]);
+    }
     return s;
 }
 
@@ -223,7 +229,7 @@ static ls_status show_all(ls_outputs *j)
     ls_table table = { .n_columns = 1, .columns = columns };
     for (int k = 0; k < j->n_outputs; k++) {
         if (j->as[k] == LS_AS_CLASSES)
-            columns[table.n_columns++] = (ls_column){ j->outputs[k].name, false, 0 };
+            columns[table.n_columns++] = (ls_column){ j->outputs[k].name, ls_outputs_texts(j, k) != NULL, 0 };
         columns[table.n_columns++] = (ls_column){ ls_outputs_column(titles[k], j, k), false, 0 };
     }
     ls_json json = { 0 };

@@ -42,6 +42,10 @@ void ls_outputs_probabilities(ls_outputs *j, int64_t n);
 void ls_outputs_clear_broken(ls_outputs *j, int64_t n);
 /* The class with the highest probability, of an output of classes. */
 int64_t ls_outputs_class(const ls_outputs *j, int k, int64_t row);
+/* The texts that the classes of output k have in a table, "a,b,c"; NULL: numbers. */
+const char *ls_outputs_texts(const ls_outputs *j, int k);
+/* The name of a class of output k, or its number. */
+void ls_outputs_add_class(ls_str *out, const ls_outputs *j, int k, int64_t class);
 /* The output's name; of what became a probability "NAME.probability". */
 const char *ls_outputs_column(char out[160], const ls_outputs *j, int k);
 /* Element i. `nan`: what a number that is not finite becomes; NULL: as C prints it. */

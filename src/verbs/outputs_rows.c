@@ -9,6 +9,7 @@
 #include "base/sys.h"
 #include "data/arrays.h"
 #include "outputs_own.h"
+#include "recipe/data_row.h"
 
 bool ls_outputs_kind(const ls_outputs *j, const char *end)
 {
@@ -18,12 +19,26 @@ bool ls_outputs_kind(const ls_outputs *j, const char *end)
 
 /* ---- classes */
 
-/* The name of a class, or its number. */
-static const char *class_of(char number[24], const ls_outputs *j, int64_t class)
+const char *ls_outputs_texts(const ls_outputs *j, int k)
+{
+    const ls_recipe *r = j->saved.recipe;
+    for (int i = 0; i < r->loss.n && j->as[k] == LS_AS_CLASSES; i++)
+        if (!strcmp(r->loss.at[i].of, j->outputs[k].name))
+            return ls_recipe_class_names(r, r->loss.at[i].target ? r->loss.at[i].target : r->loss.at[i].of);
+    return NULL;
+}
+
+void ls_outputs_add_class(ls_str *out, const ls_outputs *j, int k, int64_t class)
 {
     const ls_field *labels = j->named ? ls_dataset_field(j->named, "labels") : NULL;
-    snprintf(number, 24, "%lld", (long long)class);
-    return labels && labels->names && class < labels->below ? labels->names[class] : number;
+    const char *texts = ls_outputs_texts(j, k);
+    if (!texts && labels && labels->names && class < labels->below) {
+        ls_str_add(out, labels->names[class]);
+        return;
+    }
+    for (int64_t i = 0; texts && i < class; i++)
+        texts += strcspn(texts, ",") + 1;
+    texts ? ls_str_add_n(out, texts, strcspn(texts, ",")) : ls_str_printf(out, "%lld", (long long)class);
 }
 
 /* The probabilities of an image classifier. */
@@ -179,24 +194,25 @@ const char *ls_outputs_column(char out[160], const ls_outputs *j, int k)
 /* Before the probabilities of an output: the class with the highest one. */
 static void add_class(const ls_outputs *j, ls_str *out, int k, int64_t row, bool json)
 {
-    char number[24];
-    if (j->as[k] == LS_AS_CLASSES) {
-        const long long class = (long long)ls_outputs_class(j, k, row);
-        json ? ls_str_printf(out, ",\"%s\":%lld", j->outputs[k].name, class)
-             : ls_str_printf(out, ",%lld", class);
-    }
-    if (!is_probability(j, k))
+    const bool classes = j->as[k] == LS_AS_CLASSES;
+    if (!classes && !is_probability(j, k))
         return;
-    const char *name = class_of(number, j, ls_outputs_class(j, k, row));
-    if (json) {
+    ls_str name = { 0 };
+    ls_outputs_add_class(&name, j, k, ls_outputs_class(j, k, row));
+    if (json && classes && !ls_outputs_texts(j, k)) {
+        ls_str_printf(out, ",\"%s\":%s", j->outputs[k].name, ls_str_text(&name));
+    } else if (json) {
         ls_json text = { 0 };
-        ls_json_text(&text, NULL, name);
-        ls_str_printf(out, ",\"class\":%s", ls_str_text(&text.out));
+        ls_json_text(&text, NULL, ls_str_text(&name));
+        ls_str_printf(out, ",\"%s\":%s", classes ? j->outputs[k].name : "class", ls_str_text(&text.out));
+        ls_str_inherit(out, &text.out);
         ls_str_release(&text.out);
     } else {
         ls_str_add(out, ",");
-        ls_str_add_csv(out, name);
+        ls_str_add_csv(out, ls_str_text(&name));
     }
+    ls_str_inherit(out, &name);
+    ls_str_release(&name);
 }
 
 /* The probabilities by the names of their classes. */
@@ -204,12 +220,18 @@ static void add_named(const ls_outputs *j, ls_str *out, int k, int64_t i)
 {
     const ls_tensor *t = &j->outputs[k].tensor;
     ls_json all = { 0 };
-    char number[32], name[24];
+    ls_str name = { 0 };
+    char number[32], column[160];
     ls_json_object(&all, NULL);
-    for (int64_t c = 0; c < ls_type_count(&t->type); c++)
-        ls_json_raw(&all, class_of(name, j, c), ls_format_f32(number, ((const float *)t->data)[i + c]));
+    for (int64_t c = 0; c < ls_type_count(&t->type); c++) {
+        ls_str_clear(&name);
+        ls_outputs_add_class(&name, j, k, c);
+        ls_json_raw(&all, ls_str_text(&name), ls_format_f32(number, ((const float *)t->data)[i + c]));
+    }
     ls_json_close_object(&all);
-    ls_str_printf(out, ",\"%s\":%s", j->outputs[k].name, ls_str_text(&all.out));
+    ls_str_inherit(out, &name);
+    ls_str_release(&name);
+    ls_str_printf(out, ",\"%s\":%s", ls_outputs_column(column, j, k), ls_str_text(&all.out));
     ls_str_inherit(out, &all.out);
     ls_str_release(&all.out);
 }
@@ -244,7 +266,7 @@ ls_status ls_outputs_line(const ls_outputs *j, ls_str *out, int64_t sample, int6
         const int64_t count = ls_type_count(&t->type);
         int64_t i = row * count;
         add_class(j, out, k, row, json);
-        if (json && is_probability(j, k))
+        if (json && (is_probability(j, k) || ls_outputs_texts(j, k)))
             add_named(j, out, k, i);
         else if (json) {
             ls_str_printf(out, ",\"%s\":", ls_outputs_column(name, j, k));
@@ -262,7 +284,7 @@ ls_status ls_outputs_line(const ls_outputs *j, ls_str *out, int64_t sample, int6
 void ls_outputs_header(const ls_outputs *j, ls_str *out)
 {
     ls_str column = { 0 };
-    char name[160], number[24];
+    char name[160];
     ls_str_add(out, j->set->file ? "sample,file" : ls_arrays_row(j->set, 0) >= 0 ? "sample,row" : "sample");
     for (int k = 0; k < j->n_outputs; k++) {
         const int64_t count = ls_type_count(&j->outputs[k].tensor.type);
@@ -272,9 +294,10 @@ void ls_outputs_header(const ls_outputs *j, ls_str *out)
         if (j->as[k] == LS_AS_CLASSES)
             ls_str_printf(out, ",%s", j->outputs[k].name);
         for (int64_t c = 0; c < count; c++)
-            if (is_probability(j, k)) {
+            if (is_probability(j, k) || ls_outputs_texts(j, k)) {
                 ls_str_clear(&column);
-                ls_str_printf(&column, "%s.%s", name, class_of(number, j, c));
+                ls_str_printf(&column, "%s.", name);
+                ls_outputs_add_class(&column, j, k, c);
                 ls_str_add(out, ",");
                 ls_str_add_csv(out, ls_str_text(&column));
             } else

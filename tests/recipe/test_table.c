@@ -84,7 +84,8 @@ static const char *other_value(const ls_key *k, char buffer[64])
         { "loss", "[{type: huber, of: y, delta: 0.5}, {type: mae, of: z, "
                   "target: u, mask: m, factor: 2}]" },
         { "data.train", "{x: \"a b.npy\", y: c.npy}" },
-        { "data.eval", "{x: d.npy}" }
+        { "data.eval", "{x: d.npy}" },
+        { "data.class_names", "{y: \"no, never,yes\"}" }
     };
     for (size_t i = 0; i < sizeof SPECIAL / sizeof SPECIAL[0]; i++)
         if (!strcmp(SPECIAL[i][0], k->key))
@@ -124,6 +125,10 @@ static int conditions(const ls_key *k, const char **sets, char (*made)[64])
         sets[n++] = "model={type: mlp, inputs: {x: [1]}, outputs: {y: [1], z: []}}";
         sets[n++] = "loss=[{type: mse, of: y}, {type: mse, of: z}]";
         sets[n++] = "data={type: arrays, train: {x: a.npy}, eval: {x: b.npy}}";
+    }
+    if (!strcmp(k->key, "data.class_names")) {
+        sets[n++] = "model.outputs={y: [2]}";
+        sets[n++] = "loss={type: cross_entropy, of: y}";
     }
     if (!strcmp(k->key, "data.ignore")) {
         sets[n++] = "model={type: unet, inputs: {x: [1, 32, 32]}, outputs: {y: [32, 32, 3]}}";
