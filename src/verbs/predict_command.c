@@ -108,7 +108,7 @@ static ls_status read_samples(job *j)
         to->name = ls_sys_text("%s %lld", j->o->train_split ? "train" : "eval", (long long)number);
         LS_TRY(ls_sys_have(to->name));
     }
-    return LS_OK;
+    return j->n ? LS_OK : ls_fail(LS_E_FORMAT, "none of the %lld samples can be read", (long long)samples);
 }
 
 static ls_status compute(job *j)

@@ -174,6 +174,7 @@ try 0 predict runs/holes holes/val/ant/?.ppm; times 0 out '^1.ppm'; times 3 out 
 has err 'holes/val/ant/1.ppm: truncated at offset 400.*; the image is left out'
 try 0 predict runs/holes holes/val/ant/?.ppm --out h.csv; once h.csv '^1,holes/val/ant/1.ppm,,,,$'
 refused 1 'none of the 1 images can be read' predict runs/holes holes/val/ant/1.ppm
+refused 1 'none of the 1 samples can be read' predict runs/holes --first 1 --count 1
 refused 1 'loading.*3.PPM: truncated.*; mend or remove the file, or leave broken images out .on_error: skip' train small.yaml --set run.name=stops --set data.path=holes
 refused 1 'holes/val/ant/1.ppm: truncated.*data.on_error=skip' predict runs/whole holes/val/ant/1.ppm
 # letters of two bytes take one column
