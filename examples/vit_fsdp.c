@@ -1,7 +1,7 @@
 /* vit_fsdp.c - tutorial 1 as a program: a vision transformer on Fashion-MNIST, every encoder block a unit
  * that is sharded over the ranks, gathered when it computes and dropped behind it (FSDP2), computed in f16
  * and offloaded, as in the tutorial; a report each epoch, with a checkpoint that every rank writes its slices
- * of; and at the end the whole model as full-model.pt.
+ * of; a profile of the first six steps; and at the end the whole model as full-model.pt.
  *
  *     cc vit_fsdp.c $(pkg-config --cflags --libs lockstep) -o vit_fsdp
  *     lockstep launch --workers 2 ./vit_fsdp fashion-mnist runs mine
@@ -111,6 +111,7 @@ static ls_status train(ls_group *group, ls_run *run, const char *data, int64_t e
     if (last)
         LS_TRY(ls_run_load(run, last->path, &all));
     const int64_t steps = limit ? limit : ls_order_steps(&order);
+    LS_TRY(ls_run_profile(run, t, .active = 6));
     for (int64_t epoch = last ? last->epoch + 1 : 0; epoch < epochs; epoch++) {
         double loss = 0, right;
         LS_TRY(ls_loader_seek(loader, epoch, 0));
@@ -120,6 +121,7 @@ static ls_status train(ls_group *group, ls_run *run, const char *data, int64_t e
             bool done;
             LS_TRY(ls_loader_next(loader, &batch, &done));
             LS_TRY(ls_trainer_step_from(t, &batch, 1e-3, &r));
+            LS_TRY(ls_run_profile_step(run));
             loss += r.loss / (double)steps;
         }
         LS_TRY(accuracy(&right, group, t, test, order.micro_batch, limit));
@@ -128,6 +130,7 @@ static ls_status train(ls_group *group, ls_run *run, const char *data, int64_t e
         LS_TRY(ls_report(run, ((ls_metric[]){ { "loss", loss }, { "eval_accuracy", right } }), 2, &all,
                          .step = (epoch + 1) * steps, .epoch = epoch));
     }
+    LS_TRY(ls_run_profile_end(run));
     ls_loader_destroy(&loader);
     ls_trainer_destroy(&t);
     ls_dataset_close(&set);

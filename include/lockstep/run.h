@@ -78,7 +78,7 @@ LS_API ls_status ls_run_open_with(ls_run **out, const char *storage, const char 
 typedef struct ls_run_place {
     int rank, ranks, local_rank, local_ranks, hosts; /* local: on this host */
     const char *name, *storage, *path; /* path: STORAGE/NAME, or of a bucket its folder in the cache */
-    int64_t attempt;                                 /* 0, one more at each later start */
+    int64_t attempt;                   /* 0, one more at each later start */
 } ls_run_place;
 LS_API const ls_run_place *ls_run_where(const ls_run *r);
 LS_API void ls_run_log(ls_run *r, const char *message); /* a line in log/rank-N.log. Local */
@@ -166,6 +166,36 @@ LS_API ls_status ls_report_with(ls_run *r, const ls_metric *metrics, int64_t n, 
  * program's, a time limit, a file. The loop that stops reports a checkpoint and finishes with LS_E_STOPPED.
  * Collective. */
 LS_API ls_status ls_run_stop_requested(ls_run *r, bool asked, bool *any);
+
+/* ---- a profile */
+
+/* As torch.profiler.schedule: the first `skip` steps are left alone; then come cycles of `wait` steps that
+ * are left alone, `warmup` steps that are timed and forgotten, and `active` steps that are recorded. */
+typedef struct ls_run_profile_opts {
+    int64_t skip, wait, warmup, active;
+    int64_t repeat; /* cycles; 0: until the end */
+} ls_run_profile_opts;
+#define LS_RUN_PROFILE_DEFAULTS .skip = 0, .wait = 0, .warmup = 0, .active = 6, .repeat = 1
+LS_API ls_run_profile_opts ls_run_profile_opts_default(void);
+
+/* Profiles the steps of a trainer from now on. Of each cycle every rank writes log/rank-N.trace.json (for
+ * Perfetto), rank-N.memory.html and rank-N.step.html to the run's folder; of several cycles
+ * log/rank-N.CYCLE.trace.json and so on. Replaces an earlier profile. Local. */
+LS_API ls_status ls_run_profile_with(ls_run *r, ls_trainer *t, const ls_run_profile_opts *o LS_OR_DEFAULTS);
+#ifdef __cplusplus
+#define ls_run_profile(...) ls_run_profile_with(__VA_ARGS__)
+#else
+#define ls_run_profile(run, trainer, ...)            \
+    LS_QUIETLY(ls_status,                            \
+               ls_run_profile_with((run), (trainer), \
+                                   &(ls_run_profile_opts){ LS_RUN_PROFILE_DEFAULTS, ##__VA_ARGS__ }))
+#endif
+/* Call it after each step. The last step of a cycle writes its files; LS_E_IO if they cannot be written.
+ * Local. */
+LS_API ls_status ls_run_profile_step(ls_run *r);
+/* Ends the profile, and writes what was recorded of a cycle that is not complete. Call it before the trainer
+ * and the run end. Without a profile it does nothing. Local. */
+LS_API ls_status ls_run_profile_end(ls_run *r);
 
 /* ---- the end */
 

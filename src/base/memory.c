@@ -2,8 +2,11 @@
 #include "memory.h"
 
 #include <fcntl.h>
+#include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 int64_t ls_anonymous_rss(void)
@@ -18,4 +21,17 @@ int64_t ls_anonymous_rss(void)
     const char *line = strstr(text, NAME);
     long long kb = 0;
     return line && sscanf(line + sizeof NAME - 1, "%lld", &kb) == 1 ? kb * 1024 : 0;
+}
+
+double ls_processor_seconds(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t);
+    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+}
+
+double ls_host_load(void)
+{
+    double load;
+    return getloadavg(&load, 1) == 1 ? load : NAN;
 }

@@ -1,6 +1,7 @@
 /* image_classes.c - whether both splits of a data set of pictures have the same classes. Folders are compared
  * when they are opened (image_folder.c); lists and shards number their classes alike, but one of them may
  * lack some. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/log.h"
@@ -49,10 +50,12 @@ static ls_status image_classes_compare(const uint8_t *trained, const uint8_t *ev
             continue;
         first = missing++ ? first : name;
     }
+    char more[48] = "";
+    if (missing > 1)
+        snprintf(more, sizeof more, " (and of %lld more)", (long long)missing - 1);
     if (missing)
-        ls_log_warn("%s: no picture of class %s (and of %lld more), which %s has: evaluations do not "
-                    "measure it",
-                    eval->source, first, (long long)missing - 1, train->source);
+        ls_log_warn("%s: no picture of class %s%s, which %s has: evaluations do not measure it", eval->source,
+                    first, more, train->source);
     return LS_OK;
 }
 

@@ -199,7 +199,8 @@ static void fill_broken(const image_set *d, void *const *to)
 {
     if (to[0])
         memset(to[0], 0, ls_type_bytes(&d->fields[0].type));
-    for (int64_t k = 0; to[1] && k < ls_type_count(&d->fields[1].type); k++)
+    const bool target = d->set.n_fields > 1 && to[1]; /* files have none */
+    for (int64_t k = 0; target && k < ls_type_count(&d->fields[1].type); k++)
         ((int32_t *)to[1])[k] = LS_IGNORE_LABEL;
 }
 

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/sys.h"
+#include "data/arrays.h"
 
 static int field_number(const ls_dataset *set, const char *name)
 {
@@ -211,6 +212,7 @@ ls_status ls_weighted_open(ls_dataset **set, const char *target, const char *fie
 
 typedef struct drawing {
     double *draws, sum;
+    const ls_dataset *set;
     const char *name;
     ls_dtype type;
     int64_t classes;
@@ -227,9 +229,10 @@ static ls_status add_weight(void *context, int64_t i, const void *values)
     } else {
         w = d->type == LS_F64 ? *(const double *)values : (double)*(const float *)values;
     }
+    const int64_t row = ls_arrays_row(d->set, i);
     if (!(w >= 0) || isinf(w))
-        return ls_fail(LS_E_NUMERIC, "field %s, sample %lld: %g; weights are numbers from 0 on", d->name,
-                       (long long)i, w);
+        return ls_fail(LS_E_NUMERIC, "field %s, %s %lld: %g; weights are numbers from 0 on", d->name,
+                       row >= 0 ? "row" : "sample", (long long)(row >= 0 ? row : i), w);
     d->draws[i] = d->sum += w;
     return LS_OK;
 }
@@ -270,7 +273,7 @@ static ls_status make_draws(double **draws, const ls_dataset *set, const char *n
     if (!f || f->type.ndim || (balance ? f->type.dtype != LS_I32 : !ls_dtype_is_float(f->type.dtype)))
         return ls_fail(LS_E_SHAPE, "the samples have no field %s with %s for each sample", name,
                        balance ? "a class" : "a number");
-    drawing d = { .name = name, .type = f->type.dtype };
+    drawing d = { .set = set, .name = name, .type = f->type.dtype };
     ls_status s = balance ? balance_of(&weights, &d.classes, set, k) : LS_OK;
     d.weights = weights;
     if (s == LS_OK)

@@ -3,6 +3,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/c_locale.h"
@@ -11,6 +12,7 @@
 #include "base/memory.h"
 #include "base/str.h"
 #include "comm/comm.h"
+#include "comm/group_calls.h"
 #include "early_stopping.h"
 #include "plateau.h"
 #include "record/run_confusion.h"
@@ -34,7 +36,8 @@ const char *ls_loss_text(char out[32], double loss)
 {
     if (isnan(loss))
         return "no loss";
-    ls_snprintf(out, 32, "loss %.4f", loss);
+    char number[32];
+    ls_snprintf(out, 32, "loss %.26s", ls_format_number(number, "%.4f", loss));
     return out;
 }
 
@@ -181,6 +184,37 @@ static ls_status find_memory(ls_epoch_row *row, const ls_loop *l)
     return LS_OK;
 }
 
+/* A row for each rank, if there are several. Collective. */
+static ls_status write_memory(ls_loop *l, const ls_epoch_row *row)
+{
+    const ls_memory_row mine = {
+        .epoch = row->epoch, .step = row->step, .memory = row->memory, .planned = (int64_t)l->planned
+    };
+    ls_memory_row *all = NULL;
+    ls_status s = LS_OK;
+    if (!l->group)
+        return LS_OK;
+    LS_TRY(ls_group_all_gather_new(l->group, &mine, sizeof mine, (void **)&all));
+    for (int r = 0; r < ls_group_size(l->group) && s == LS_OK; r++) {
+        all[r].rank = r;
+        s = ls_metrics_memory(l->run, &all[r]);
+    }
+    free(all);
+    return s;
+}
+
+/* How busy this rank's process, its host and its device were. */
+static void find_use(ls_epoch_row *row, const ls_loop *l, const ls_epoch_sum *sum)
+{
+    const double steps = (double)sum->samples / (double)l->recipe->train.global_batch,
+                 peak = l->calibration ? ls_calibration_peak(l->calibration, l->recipe->precision.param) : 0,
+                 rate = ls_compiled_model_flops(&l->trainer->compiled) * steps / row->seconds;
+    row->cpu = (ls_processor_seconds() - sum->processors) / (ls_now() - sum->began);
+    row->load = ls_host_load();
+    row->gflops = 1e-9 * rate;
+    row->mfu = peak > 0 ? rate / peak : 0;
+}
+
 static ls_status write_evaluation(ls_loop *l, const ls_eval_result *e, const ls_epoch_row *row,
                                   double generated)
 {
@@ -249,6 +283,7 @@ static ls_status end_epoch(ls_loop *l, int64_t epoch, const ls_epoch_sum *sum, b
     LS_TRY(check_targets(epoch, sum, whole));
     LS_TRY(ls_epoch_replaced(&row.replaced, l, sum));
     LS_TRY(find_memory(&row, l));
+    find_use(&row, l, sum);
     if (row.replaced)
         ls_log_warn("epoch %lld: %lld broken picture%s replaced by %s", (long long)epoch,
                     (long long)row.replaced, row.replaced == 1 ? " was" : "s were",
@@ -281,6 +316,7 @@ static ls_status end_epoch(ls_loop *l, int64_t epoch, const ls_epoch_sum *sum, b
     if (measured && isnan(value))
         say_undefined(l, epoch, e);
     LS_TRY(ls_metrics_epoch(l->run, &row));
+    LS_TRY(write_memory(l, &row));
     ls_early_stopping_note(&l->run->metrics, r, measured, value);
     follow_plateau(l, epoch, measured, value);
     last = last || ls_early_stopping_due(&l->run->metrics, r);

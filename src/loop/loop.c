@@ -161,7 +161,7 @@ static ls_status after_step(ls_loop *l, int64_t epoch, ls_epoch_sum *sum, bool w
         if (l->ui && l->ui->progress)
             l->ui->progress(l->ui->context, NULL);
         LS_TRY(ls_epoch_end(l, epoch, sum, whole, last));
-        *sum = (ls_epoch_sum){ .start = ls_now() };
+        *sum = ls_epoch_begin();
     } else if (ls_epoch_is_due(l, l->step)) {
         if (l->ui && l->ui->progress)
             l->ui->progress(l->ui->context, NULL);
@@ -181,13 +181,14 @@ static ls_status end_epoch_before(ls_loop *l, ls_epoch_sum *sum)
 
 static ls_status steps(ls_loop *l, ls_loader *loader)
 {
-    double start = l->began = ls_now();
-    ls_epoch_sum sum = { .loss = l->from.sums.loss,
-                         .samples = l->from.sums.samples,
-                         .count = l->from.sums.count,
-                         .skipped = l->from.sums.skipped,
-                         .replaced_before = l->from.sums.replaced,
-                         .start = start - l->from.sums.seconds };
+    ls_epoch_sum sum = ls_epoch_begin();
+    const double start = l->began = sum.began;
+    sum.loss = l->from.sums.loss;
+    sum.samples = l->from.sums.samples;
+    sum.count = l->from.sums.count;
+    sum.skipped = l->from.sums.skipped;
+    sum.replaced_before = l->from.sums.replaced;
+    sum.start -= l->from.sums.seconds;
     if (ls_resume_ending(&l->from, l->total_steps))
         LS_TRY(end_epoch_before(l, &sum));
     else if (ls_epoch_is_due(l, l->from.step) && l->from.epoch_step > 0 &&

@@ -94,6 +94,8 @@ static void tell(const ls_profiler *p, const ls_calibration *c, FILE *out, int64
                  const char *page, const char *peak)
 {
     ls_str table = { 0 };
+    if (!out)
+        return;
     ls_profile_table(&table, p->taking, c, TABLE);
     fputs(ls_str_text(&table), out);
     ls_str_release(&table);

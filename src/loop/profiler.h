@@ -33,7 +33,8 @@ const ls_step_times *ls_profiler_times(const ls_profiler *p);
 
 /* Before step `step` of the run (from 1), which is step k of this start. Local. */
 ls_status ls_profiler_before(ls_profiler *p, ls_trainer *t, int64_t step, int64_t k);
-/* After it: writes the files of a repetition that ended. `c` NULL: nothing is known of the machine. Local. */
+/* After it: writes the files of a repetition that ended. `c` NULL: nothing is known of the machine. `out`:
+ * where rank 0 prints a table; NULL: it says nothing. Local. */
 ls_status ls_profiler_after(ls_profiler *p, ls_trainer *t, const ls_rundir *d, const ls_calibration *c,
                             FILE *out, int64_t step, int64_t k);
 /* The run has no more steps: writes what was recorded of the repetition under way. Local. */

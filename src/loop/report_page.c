@@ -37,6 +37,7 @@ ls_status ls_report_page(const ls_loop *l, const ls_calibration *calibration, ls
                     .threads = c->device.threads,
                     .plan_step_seconds = ls_compiled_seconds(c),
                     .plan_step_flops = ls_compiled_flops(c),
+                    .model_flops = ls_compiled_model_flops(c),
                     .peak_flops = calibration ? ls_calibration_peak(calibration, l->recipe->precision.param)
                                               : 0,
                     .measured_step_seconds = l->step_median,

@@ -6,10 +6,17 @@
 
 #include "base/clock.h"
 #include "base/log.h"
+#include "base/memory.h"
 #include "comm/axes.h"
 #include "comm/comm.h"
 #include "comm/group_calls.h"
 #include "record/heartbeat.h"
+
+ls_epoch_sum ls_epoch_begin(void)
+{
+    const double now = ls_now();
+    return (ls_epoch_sum){ .start = now, .began = now, .processors = ls_processor_seconds() };
+}
 
 ls_status ls_epoch_replaced(int64_t *out, const ls_loop *l, const ls_epoch_sum *sum)
 {

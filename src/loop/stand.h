@@ -4,15 +4,18 @@
 
 /* Sums over the running epoch. `start` is when the epoch would have begun, had one process run all of it. */
 typedef struct ls_epoch_sum {
-    double loss; /* sum over `count` targets */
+    double loss;                     /* sum over `count` targets */
     int64_t samples, count, skipped; /* skipped: steps that changed no weight */
     bool targets;                    /* a step of this attempt had some that count */
     double start;                    /* on the clock of ls_now */
+    double began, processors;        /* ls_now, ls_processor_seconds when this attempt began it */
     int64_t replaced;                /* by this rank's loader in this attempt */
     int64_t replaced_before;         /* by all ranks in earlier attempts */
     double waited;                   /* seconds for this rank's loader in this attempt */
     int64_t ending;                  /* the steps of the epoch, if all are done and its end is not; else 0 */
 } ls_epoch_sum;
+
+ls_epoch_sum ls_epoch_begin(void);
 
 /* *out: how many samples of the epoch all ranks replaced because they were broken. Collective. */
 ls_status ls_epoch_replaced(int64_t *out, const ls_loop *l, const ls_epoch_sum *sum);

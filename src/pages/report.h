@@ -33,6 +33,7 @@ typedef struct ls_report {
     size_t plan_arena, plan_state, plan_io, plan_staging; /* plan_io: with these gradients */
     double plan_step_seconds;                             /* 0: this machine is not calibrated */
     double plan_step_flops, peak_flops;                   /* peak: FLOP/s of the device; 0: not known */
+    double model_flops;                                   /* of a step: ls_compiled_model_flops */
     size_t plan_device, plan_host; /* the parts of a device with memory of its own, and the host's; else 0 */
     double measured_step_seconds;  /* median; 0: no steps */
     double first_step_seconds;     /* 0: not known */

@@ -38,6 +38,23 @@ static void row(ls_str *out, const char *what, const char *planned, const char *
     ls_html_cells(out, 4, (const char *const[]){ what, planned, measured, note });
 }
 
+/* Model FLOPs utilisation. */
+static void mfu(ls_str *out, const ls_report *r)
+{
+    char share[32], note[160];
+    if (!(r->peak_flops > 0) || !(r->measured_step_seconds > 0)) {
+        row(out, "MFU", "–", "–", "the peak of this machine is not known: run `lockstep doctor`");
+        return;
+    }
+    ls_snprintf(share, sizeof share, "%.1f %%",
+                100 * r->model_flops / r->measured_step_seconds / r->peak_flops);
+    ls_snprintf(note, sizeof note,
+                "of %.4g GFLOP/s in %s, which `lockstep doctor` measured as the peak of %d thread%s",
+                r->peak_flops * 1e-9, ls_dtype_name(r->recipe->precision.param), r->threads,
+                r->threads == 1 ? "" : "s");
+    row(out, "MFU", "–", share, note);
+}
+
 void ls_report_plan(ls_run_page *p)
 {
     const ls_report *r = p->r;
@@ -64,13 +81,10 @@ void ls_report_plan(ls_run_page *p)
     }
     if (r->plan_step_flops > 0) {
         const double rate = measured > 0 ? r->plan_step_flops / measured : 0;
-        *c = 0;
-        if (rate > 0 && r->peak_flops > 0)
-            ls_snprintf(c, sizeof c, "%.1f %% of %.4g GFLOP/s", 100 * rate / r->peak_flops,
-                        r->peak_flops * 1e-9);
         ls_snprintf(a, sizeof a, "%.2f GFLOP", r->plan_step_flops * 1e-9);
         ls_snprintf(b, sizeof b, "%.1f GFLOP/s", rate * 1e-9);
-        row(out, "arithmetic of a step", a, measured > 0 ? b : "–", c);
+        row(out, "arithmetic of a step", a, measured > 0 ? b : "–", "");
+        mfu(out, r);
     }
     row(out, "transient memory (one arena)", ls_format_bytes(a, r->plan_arena), "", "packed by lifetime");
     row(out, "state (parameters, moments)", ls_format_bytes(a, r->plan_state), "", "lives between steps");

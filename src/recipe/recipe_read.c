@@ -44,12 +44,6 @@ static ls_status unknown_key(const source *from, ls_arena *a, int line, const ch
     const char *where = where_text(from, a, line, key);
     if (ls_key_find(key) >= 0)
         return ls_fail(LS_E_USAGE, "%s: unknown key; write it as nested YAML, not with a dot", where);
-    for (const ls_yaml *c = value->kind == LS_YAML_MAP ? value->child : NULL; c; c = c->next) {
-        /* of a section that there is not, a name that is known says more */
-        const char *inner = ls_arena_printf(a, "%s.%s", key, c->key);
-        if (ls_foreign_name_find(inner))
-            return unknown_key(from, a, c->key_line, inner, ls_yaml_real(c));
-    }
     const ls_hint hint = ls_hint_key(key, value->kind == LS_YAML_SCALAR ? value->text : NULL, a);
     if (hint.ours)
         return ls_fail(LS_E_USAGE, "%s: unknown key; did you mean %s?%s%s%s", where, hint.ours,
@@ -60,10 +54,28 @@ static ls_status unknown_key(const source *from, ls_arena *a, int line, const ch
                    "%s: unknown key (docs/recipe.md, or `lockstep recipe --reference`, lists all)", where);
 }
 
+/* Whether a name in a section that there is not leads to a key: then the names say more than the section. */
+static bool leads_inside(ls_arena *a, const char *key, const ls_yaml *value)
+{
+    for (const ls_yaml *c = value->kind == LS_YAML_MAP ? value->child : NULL; c; c = c->next) {
+        const char *inner = ls_arena_printf(a, "%s.%s", key, c->key);
+        if (ls_foreign_name_find(inner) ||
+            (ls_hint_is_their_section(key) && ls_hint_key(inner, NULL, a).ours))
+            return true;
+    }
+    return false;
+}
+
 /* A text with names of another program has many: one message says all. */
 static ls_status note_unknown_key(const source *from, ls_arena *a, int line, const char *key,
                                   const ls_yaml *value)
 {
+    if (leads_inside(a, key, value)) {
+        for (const ls_yaml *c = value->child; c; c = c->next)
+            LS_TRY(note_unknown_key(from, a, c->key_line, ls_arena_printf(a, "%s.%s", key, c->key),
+                                    ls_yaml_real(c)));
+        return LS_OK;
+    }
     const ls_status s = unknown_key(from, a, line, key, value);
     if (s != LS_E_USAGE || !from->unknown)
         return s;

@@ -26,6 +26,7 @@ typedef struct ls_hint {
 } ls_hint;
 
 /* recipe_hint.c. Texts go to `a`. */
+bool ls_hint_is_their_section(const char *name); /* of another program: trainer, dataset */
 /* `value`: the scalar that the key was given, or NULL. */
 ls_hint ls_hint_key(const char *key, const char *value, ls_arena *a);
 /* The same without guesses: the key's last name is a name of another program, or of one key alone. */

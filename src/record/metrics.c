@@ -25,31 +25,38 @@ static ls_status metrics_append(ls_rundir *d, const ls_row_kind *k, const void *
     return s;
 }
 
-/* Those that the columns of a step have, and its speed. */
-static ls_status show_step(ls_rundir *d, const ls_step_row *row)
+/* Those that the columns of a row have. `first`: one beside them; NULL: none. */
+static ls_status show_row(ls_rundir *d, const ls_row_kind *k, const void *row, int64_t step,
+                          const ls_scalar *first)
 {
     ls_scalar scalars[LS_EVENT_SCALARS];
     int n = 0;
-    scalars[n++] = row->targets
-                       ? (ls_scalar){ "train/tokens_per_second", (double)row->targets / row->seconds }
-                       : (ls_scalar){ "train/images_per_second", (double)row->samples / row->seconds };
-    for (int i = 0; i < LS_STEP_ROW.n; i++) {
-        const ls_row_column *c = &LS_STEP_ROW.columns[i];
+    if (first)
+        scalars[n++] = *first;
+    for (int i = 0; i < k->n; i++) {
+        const ls_row_column *c = &k->columns[i];
         if (!c->tag)
             continue;
         if (n == LS_EVENT_SCALARS) {
-            LS_TRY(ls_tensorboard_add(d, row->step, n, scalars));
+            LS_TRY(ls_tensorboard_add(d, step, n, scalars));
             n = 0;
         }
         scalars[n++] = (ls_scalar){ c->tag, ls_row_number(c, row) };
     }
-    return ls_tensorboard_add(d, row->step, n, scalars);
+    return ls_tensorboard_add(d, step, n, scalars);
+}
+
+static ls_scalar speed_of(const ls_step_row *row)
+{
+    return row->targets ? (ls_scalar){ "train/tokens_per_second", (double)row->targets / row->seconds }
+                        : (ls_scalar){ "train/images_per_second", (double)row->samples / row->seconds };
 }
 
 ls_status ls_metrics_step(ls_rundir *d, const ls_step_row *row)
 {
     LS_TRY(metrics_append(d, &LS_STEP_ROW, row));
-    LS_TRY(show_step(d, row));
+    const ls_scalar speed = speed_of(row);
+    LS_TRY(show_row(d, &LS_STEP_ROW, row, row->step, &speed));
     d->metrics.step = row->step;
     d->metrics.epoch = row->epoch;
     d->metrics.loss = (double)row->loss;
@@ -100,7 +107,13 @@ double ls_epoch_row_metric(const ls_epoch_row *row, const char *metric)
 ls_status ls_metrics_epoch(ls_rundir *d, const ls_epoch_row *row)
 {
     LS_TRY(metrics_append(d, &LS_EPOCH_ROW, row));
+    LS_TRY(show_row(d, &LS_EPOCH_ROW, row, row->step, NULL));
     return ls_csv_add(d, &LS_EPOCH_ROW, row);
+}
+
+ls_status ls_metrics_memory(ls_rundir *d, const ls_memory_row *row)
+{
+    return metrics_append(d, &LS_MEMORY_ROW, row);
 }
 
 ls_status ls_metrics_report(ls_rundir *d, const ls_report_row *row)

@@ -37,7 +37,17 @@ typedef struct ls_epoch_row {
     int64_t memory;      /* bytes of anonymous memory on rank 0, without shared windows; 0: not known */
     /* of all ranks the largest: the same, and bytes that the plan gives a rank; 0: not known */
     int64_t memory_most, memory_planned;
+    /* of rank 0, 0 (load: NAN): not known: processors that its process used on average; the host's load
+     * average over the last minute; GFLOP/s of the model's arithmetic, and its share of what the device can
+     * do at most */
+    double cpu, load, gflops, mfu;
 } ls_epoch_row;
+
+/* Of one rank at the end of an epoch, if there are several. */
+typedef struct ls_memory_row {
+    int64_t epoch, step, rank;
+    int64_t memory, planned; /* as in ls_heartbeat */
+} ls_memory_row;
 
 typedef struct ls_checkpoint_row {
     int64_t step, epoch;
@@ -66,12 +76,13 @@ typedef struct ls_report_row {
 } ls_report_row;
 
 /* The columns of these rows. A list in a row that is written is a view. */
-extern const ls_row_kind LS_STEP_ROW, LS_EVAL_ROW, LS_EPOCH_ROW, LS_CHECKPOINT_ROW, LS_RESTART_ROW,
-    LS_CHANGE_ROW, LS_REPORT_ROW;
+extern const ls_row_kind LS_STEP_ROW, LS_EVAL_ROW, LS_EPOCH_ROW, LS_MEMORY_ROW, LS_CHECKPOINT_ROW,
+    LS_RESTART_ROW, LS_CHANGE_ROW, LS_REPORT_ROW;
 
 ls_status ls_metrics_step(ls_rundir *d, const ls_step_row *row);
 ls_status ls_metrics_eval(ls_rundir *d, const ls_eval_row *row);
 ls_status ls_metrics_epoch(ls_rundir *d, const ls_epoch_row *row);
+ls_status ls_metrics_memory(ls_rundir *d, const ls_memory_row *row);
 /* The value of a word of checkpoint.best.metric: train_loss, eval_NAME. NAN: not measured, or undefined. */
 double ls_epoch_row_metric(const ls_epoch_row *row, const char *metric);
 /* A save begins. Until its row is written the state of the run is `saving`, unless it is `stopping`. */

@@ -76,6 +76,12 @@ const ls_row_kind LS_EVAL_ROW = KIND("eval", EVAL);
 
 #define AT(member) .at = offsetof(ls_epoch_row, member)
 
+/* An idle host has 0. */
+static bool known_load(double load, const void *row)
+{
+    return !isnan(load) && ((const ls_epoch_row *)row)->cpu > 0;
+}
+
 static const ls_row_column EPOCH[] = {
     { "epoch", LS_CELL_INT, AT(epoch), .csv = 1, .show = 1, .title = "epoch" },
     { "step", LS_CELL_INT, AT(step), .csv = 2, .show = 2, .leave = 4, .title = "step" },
@@ -94,12 +100,25 @@ static const ls_row_column EPOCH[] = {
     { "data_seconds", LS_CELL_SECONDS, AT(data_seconds), positive },
     { "replaced", LS_CELL_INT, AT(replaced), positive },
     { "skipped", LS_CELL_INT, AT(skipped), positive },
-    { "memory", LS_CELL_INT, AT(memory), positive },
+    { "memory", LS_CELL_INT, AT(memory), positive, .csv = LS_CSV_BEHIND, .tag = "system/memory" },
     { "memory_most", LS_CELL_INT, AT(memory_most), positive },
     { "memory_planned", LS_CELL_INT, AT(memory_planned), positive },
+    { "cpu", LS_CELL_F64, AT(cpu), positive, .csv = LS_CSV_BEHIND, .tag = "system/cpu" },
+    { "load", LS_CELL_F64, AT(load), known_load, NAN, .csv = LS_CSV_BEHIND, .tag = "system/load" },
+    { "gflops", LS_CELL_F64, AT(gflops), positive, .csv = LS_CSV_BEHIND, .tag = "system/gflops" },
+    { "mfu", LS_CELL_F64, AT(mfu), positive, .csv = LS_CSV_BEHIND, .tag = "system/mfu" },
     { "attempt", LS_CELL_ATTEMPT, .csv = 9, .show = 8, .leave = 2, .title = "attempt" },
 };
 const ls_row_kind LS_EPOCH_ROW = KIND("epoch", EPOCH);
+#undef AT
+
+#define AT(member) .at = offsetof(ls_memory_row, member)
+static const ls_row_column MEMORY[] = {
+    { "epoch", LS_CELL_INT, AT(epoch) },     { "step", LS_CELL_INT, AT(step) },
+    { "rank", LS_CELL_INT, AT(rank) },       { "memory", LS_CELL_INT, AT(memory), positive },
+    { "planned", LS_CELL_INT, AT(planned) }, { "attempt", .type = LS_CELL_ATTEMPT },
+};
+const ls_row_kind LS_MEMORY_ROW = KIND("memory", MEMORY);
 #undef AT
 
 /* ---- a report of a user's program: most columns leave before any of its metrics */

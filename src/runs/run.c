@@ -173,6 +173,7 @@ static void destroy(ls_run *r)
     free((char *)r->latest.path);
     if (r->own_group)
         ls_group_destroy(&r->group);
+    ls_profiler_release(&r->profiler);
     free(r->storage);
     free(r->name);
     free(r->best);

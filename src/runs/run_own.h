@@ -3,6 +3,7 @@
 #include "lockstep/run.h"
 #include "base/metric_list.h"
 #include "record/rundir.h"
+#include "loop/profiler.h"
 #include "loop/resume.h"
 #include "snapshots/snapshots.h"
 #include "step/state.h"
@@ -34,7 +35,10 @@ struct ls_run {
     int64_t step;    /* of the last report; -1: none */
     double reported; /* time of the last report, on the clock of ls_now */
     uint64_t calls;  /* number of collective calls so far */
-    int32_t *words;  /* [ranks] the `word` of each rank in the last ls_run_compare */
+    ls_profiler profiler;
+    ls_trainer *profiled; /* by the profiler; NULL: none */
+    int64_t n_profiled;   /* its steps since the profile began */
+    int32_t *words;       /* [ranks] the `word` of each rank in the last ls_run_compare */
 };
 
 /* Every collective call of a run begins with this. It checks that all ranks make the same call ("report 3",

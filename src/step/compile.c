@@ -478,6 +478,15 @@ double ls_compiled_flops(const ls_compiled *c)
     return (double)c->share.count * c->plans[LS_MICRO]->flops + c->plans[LS_UPDATE]->flops;
 }
 
+double ls_compiled_model_flops(const ls_compiled *c)
+{
+    double again = 0;
+    const ls_plan *p = c->plans[LS_MICRO];
+    for (int k = 0; k < p->n_steps; k++)
+        again += p->graph->nodes[p->steps[k].node]->clone_of >= 0 ? p->steps[k].cost.flops : 0;
+    return ls_compiled_flops(c) - (double)c->share.count * again;
+}
+
 double ls_compiled_seconds(const ls_compiled *c)
 {
     double micro = c->plans[LS_MICRO]->seconds, update = c->plans[LS_UPDATE]->seconds;

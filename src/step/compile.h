@@ -87,4 +87,6 @@ ls_status ls_compile_predictions(ls_compiled *out, const ls_graph *model, int64_
 
 /* FLOPs of a step on this rank: its runs of `micro` and one of `update`. */
 double ls_compiled_flops(const ls_compiled *c);
+double ls_compiled_model_flops(
+    const ls_compiled *c);                        /* without what activation checkpointing computes again */
 double ls_compiled_seconds(const ls_compiled *c); /* 0 without a calibration */

@@ -108,7 +108,7 @@ static ls_status read_samples(job *j)
         to->name = ls_sys_text("%s %lld", j->o->train_split ? "train" : "eval", (long long)number);
         LS_TRY(ls_sys_have(to->name));
     }
-    return LS_OK;
+    return j->n ? LS_OK : ls_fail(LS_E_FORMAT, "none of the %lld samples can be read", (long long)samples);
 }
 
 static ls_status compute(job *j)
@@ -302,6 +302,9 @@ static ls_status draw(const job *j, bool only_check)
 
 static ls_status predict_run(job *j)
 {
+    static const char *const WEIGHTS[] = { "loss", NULL };
+    if (ls_recipe_weighs_classes(j->saved.recipe)) /* predictions need no weights of their classes */
+        LS_TRY(ls_recipe_reset(j->saved.recipe, WEIGHTS));
     LS_TRY(ls_saved_model_trainer(&j->saved, NULL, &j->setup, &j->trainer, &j->step));
     j->image_bytes = (size_t)j->setup.channels * (size_t)j->setup.size * (size_t)j->setup.size;
     ls_status s = ls_setup_data(&j->set, j->saved.recipe, &j->setup,

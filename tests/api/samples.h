@@ -252,6 +252,8 @@ static void drop_samples(void)
     &(ls_update_opts) { LS_UPDATE_DEFAULTS }
 #define sample_ls_run_opts_p \
     &(ls_run_opts) { LS_RUN_DEFAULTS }
+#define sample_ls_run_profile_opts_p \
+    &(ls_run_profile_opts) { LS_RUN_PROFILE_DEFAULTS }
 #define sample_ls_report_opts_p \
     &(ls_report_opts) { LS_REPORT_DEFAULTS }
 #define sample_ls_trainer_opts_p \

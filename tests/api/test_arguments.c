@@ -53,6 +53,7 @@ static const char *const OPTIONAL[] = {
     "ls_run_load.c",
     "ls_report_with.c",
     "ls_report_with.o",
+    "ls_run_profile_with.o",
     "ls_run_finish.result",
     "ls_scope_push.block",
     "ls_at.file",

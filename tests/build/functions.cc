@@ -94,6 +94,7 @@ static bool options_may_be_null()
                               ls_loader_create_with(&loader, nullptr, nullptr, nullptr),
                               ls_run_open_with(&run, nullptr, "name", nullptr, nullptr),
                               ls_report_with(nullptr, nullptr, 0, nullptr, nullptr),
+                              ls_run_profile_with(nullptr, nullptr, nullptr),
                               ls_trainer_create_with(&trainer, nullptr, nullptr, nullptr),
                               ls_generator_create_with(&generator, nullptr, nullptr, nullptr),
                               ls_generator_create_t5_with(&generator, nullptr, nullptr, nullptr),

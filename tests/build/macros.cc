@@ -52,6 +52,7 @@ bool defaults()
     const ls_parallel m = { LS_PARALLEL_DEFAULTS };
     const ls_report_opts n = { LS_REPORT_DEFAULTS };
     const ls_run_opts o = { LS_RUN_DEFAULTS };
+    const ls_run_profile_opts profile = { LS_RUN_PROFILE_DEFAULTS };
     const ls_sampling p = { LS_SAMPLING_DEFAULTS };
     const ls_text_options q = { LS_TEXT_DEFAULTS };
     const ls_trainer_opts r = { LS_TRAINER_DEFAULTS };
@@ -70,7 +71,8 @@ bool defaults()
            uses(k, ls_optimizer_default()) && uses(groups, ls_optimizer_group_default()) &&
            uses(images, ls_images_options_default()) && uses(l, ls_pairs_options_default()) &&
            uses(m, ls_parallel_default()) && uses(n, ls_report_opts_default()) &&
-           uses(o, ls_run_opts_default()) && uses(p, ls_sampling_default()) &&
+           uses(o, ls_run_opts_default()) && uses(profile, ls_run_profile_opts_default()) &&
+           uses(p, ls_sampling_default()) &&
            uses(q, ls_text_options_default()) && uses(r, ls_trainer_opts_default()) &&
            uses(s, ls_update_opts_default()) && uses(t, ls_weights_export_opts_default()) &&
            uses(u, ls_weights_load_opts_default()) && uses(v, ls_scaler_default()) &&
@@ -167,6 +169,7 @@ ls_status objects(ls_build_fn build)
     ls_arrays_load(nullptr, 0, nullptr, nullptr);
     ls_run *run = nullptr;
     ls_run_open(&run, nullptr, "name", nullptr);
+    ls_run_profile(run, trainer);
     return ls_report(run, nullptr, 0, nullptr);
 }
 

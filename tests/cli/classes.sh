@@ -87,6 +87,8 @@ try 2 train recipe.yaml --set 'loss.class_weights=[1, 2]'
 has err 'loss: class_weights: 2 numbers for 3 classes'
 try 2 train recipe.yaml --set data.sampler=weights:z
 has err "data.sampler: data.train has no field 'z'"
+sed '5s/[^,]*$/-1/' train.csv >wrong.csv # a weight is named by its row of the file, also where rows are held out
+refused 1 'data.sampler: field w, row 3: -1; weights are numbers from 0 on' train recipe.yaml --set data.sampler=weights:w --set data.train.w=wrong.csv --set data.eval={} --set data.eval_fraction=0.2 --set run.name=none
 
 # ---- label smoothing of a table: (1 - s) (lse - z[label]) + s (lse - mean of z), from the logits
 try 0 train recipe.yaml --set run.name=smooth --set train.label_smoothing=0.3
@@ -151,6 +153,9 @@ cmp -s runs/psmooth/checkpoints/latest/model.safetensors runs/counted/checkpoint
 try 0 train pictures.yaml --set run.name=psmooth2 --set train.label_smoothing=0.1 --workers 2
 same psmooth2 psmooth
 try 0 eval runs/psmooth; has out 'loss_unweighted'
+# predictions have no loss, and need no weights
+try 0 predict runs/psmooth; has out '[0-9] of 9 right'
+try 0 predict runs/psmooth pics/val/many; try 0 predict runs/psmooth --wrong --out wrong.html; try 0 predict runs/psmooth --out p.csv
 try 0 train pictures.yaml --set run.name=pictures-dropped --set model.dropout=0.5 --set loss.class_weights=none
 refused 2 'mixup and cutmix mix two classes' train pictures.yaml --set run.name=x --set data.augment.mixup=0.2
 refused 2 'this key is for' train llama-shakespeare --set run.name=x --set data.sampler=balanced

@@ -33,8 +33,11 @@ has err 'epoch 5 .*eval loss [0-9.]+  mse_y [0-9.]+  l1_z .*r2_y 0\.[0-9]+ .*bes
 has err 'best   eval_r2_y 0\.[0-9]+ in epoch 5'
 has runs/whole/recipe.yaml 'mode: max'
 has out 'eval loss +mse_y +l1_z +rmse_y +mae_y +r2_y'
-[ "$(head -n 1 runs/whole/metrics.csv)" = "epoch,step,samples,train_loss,eval_loss,eval_accuracy,lr,seconds,attempt$(printf ',eval_%s' $names)" ] || bad "metrics.csv begins with $(head -n 1 runs/whole/metrics.csv)"
-times 6 runs/whole/metrics.csv '^[0-5],[0-9]+,80,[0-9.]+,[0-9.]+,,0\.01,[0-9.e-]+,0(,-?[0-9.]+){8}$'
+[ "$(head -n 1 runs/whole/metrics.csv)" = "epoch,step,samples,train_loss,eval_loss,eval_accuracy,lr,seconds,attempt,memory,cpu,load,gflops$(printf ',eval_%s' $names)" ] || bad "metrics.csv begins with $(head -n 1 runs/whole/metrics.csv)"
+times 6 runs/whole/metrics.csv '^[0-5],[0-9]+,80,[0-9.]+,[0-9.]+,,0\.01,[0-9.e-]+,0,[0-9]+(,[0-9.e-]+){3}(,-?[0-9.]+){8}$'
+times 6 runs/whole/metrics.jsonl '"kind":"epoch".*"memory":[0-9]+,.*"cpu":[0-9.e-]+,"load":[0-9.]+,"gflops":[0-9.e-]+,"attempt":0\}$'
+for name in memory cpu load gflops; do grep -qa "system/$name" runs/whole/tensorboard/* || bad "TensorBoard has no system/$name"; done
+times 0 runs/whole/metrics.jsonl '"kind":"memory"'
 for name in $names; do
     times 6 runs/whole/metrics.jsonl "\"kind\":\"eval\".*\"$name\":-?[0-9.]+[,}]"
     times 6 runs/whole/metrics.jsonl "\"kind\":\"epoch\".*\"eval_$name\":-?[0-9.]+[,}]"
@@ -56,6 +59,7 @@ for name in $names; do has out "$(evaluations whole | tail -n 1 | grep -oE "\"$n
 
 # ---- the same bits on two ranks; a run in parts keeps its best value and its columns, on other ranks too
 try 0 train recipe.yaml --set run.name=two --workers 2; same two; beside two
+for rank in 0 1; do times 6 runs/two/metrics.jsonl "\"kind\":\"memory\",\"epoch\":[0-5],\"step\":[0-9]+,\"rank\":$rank,\"memory\":[0-9]+,\"planned\":[0-9]+,"; done
 try 0 train recipe.yaml --set run.name=parts --set train.epochs=2 --set checkpoint.best.metric=eval_mae_z
 value=$(grep -oE '"best":\{[^}]*' runs/parts/result.json)
 [ -n "$value" ] || bad "no best value"

@@ -19,7 +19,7 @@ threads: 1
 EOT
 none=(--set "data.train={x: none.csv:a, y: none.csv:y}") blind=(--set "data.eval={x: none.csv:a, y: none.csv:y}")
 # losses NAME KIND: rows of that kind, without times
-losses() { grep "\"kind\":\"$2\"" "runs/$1/metrics.jsonl" | sed -E 's/"(seconds|data_seconds|memory[a-z_]*|attempt)":[^,}]*,?//g'; }
+losses() { grep "\"kind\":\"$2\"" "runs/$1/metrics.jsonl" | sed -E 's/"(seconds|data_seconds|memory[a-z_]*|cpu|load|gflops|mfu|attempt)":[^,}]*,?//g'; }
 
 # ---- a step without a target that counts has no loss, and changes nothing; the epoch's mean is that of the others
 try 0 train recipe.yaml --set run.name=whole

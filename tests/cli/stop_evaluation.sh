@@ -82,7 +82,7 @@ threads: 1
 END
 # rows NAME: what its metrics.jsonl and metrics.csv say, without times, attempts and saves
 rows() {
-    grep -vE '"kind":"(checkpoint|restart)"' "runs/$1/metrics.jsonl" | sed -E 's/"(seconds|data_seconds|memory[a-z_]*|attempt)":[^,}]*,?//g'
+    grep -vE '"kind":"(checkpoint|restart|memory)"' "runs/$1/metrics.jsonl" | sed -E 's/"(seconds|data_seconds|memory[a-z_]*|cpu|load|gflops|mfu|attempt)":[^,}]*,?//g'
     cut -d, -f1-7 "runs/$1/metrics.csv"
 }
 # point NAME: what its last trainer.json says, without times
@@ -176,7 +176,7 @@ continued 12 parent --workers 2; alike parent
 # ---- another run that begins there; a longer one; one that keeps nothing
 STOP_AT=1:100 stopped 12 begun
 try 0 train recipe.yaml --set run.name=fork --resume runs/begun/checkpoints/latest; has err "after step 12 of 24, with the evaluation"
-rows() { grep -E '"kind":"(eval|epoch|step)"' "runs/$1/metrics.jsonl" | sed -E 's/"(seconds|data_seconds|memory[a-z_]*|attempt)":[^,}]*,?//g' | awk -F'"step":' '$2 + 0 >= 12 && !/"kind":"step","step":12,/'; }
+rows() { grep -E '"kind":"(eval|epoch|step)"' "runs/$1/metrics.jsonl" | sed -E 's/"(seconds|data_seconds|memory[a-z_]*|cpu|load|gflops|mfu|attempt)":[^,}]*,?//g' | awk -F'"step":' '$2 + 0 >= 12 && !/"kind":"step","step":12,/'; }
 alike fork
 STOP_AT=1:100 try 75 train recipe.yaml --set run.name=fork2 --resume runs/begun/checkpoints/latest
 STOP_AT=0:100 try 75 train recipe.yaml --set run.name=fork3 --resume runs/begun/checkpoints/latest # its first checkpoint

@@ -131,6 +131,23 @@ static void on_cpu(void **state)
     }
 }
 
+/* What is computed again is no arithmetic of the model. */
+static void recomputation_is_not_of_the_model(void **state)
+{
+    (void)state;
+    double all[2], model[2];
+    for (int i = 0; i < 2; i++) {
+        ls_trainer *t;
+        ASSERT_OK(ls_trainer_create(&t, training_build_vit, &training_vit, .threads = 1, .micro_batch = 4,
+                                    .micro_batches = 3, .recompute = i ? "class:EncoderBlock" : NULL));
+        all[i] = ls_compiled_flops(&t->compiled);
+        model[i] = ls_compiled_model_flops(&t->compiled);
+        ls_trainer_destroy(&t);
+    }
+    assert_true(all[1] > 1.1 * all[0]);
+    assert_true(model[0] == all[0] && fabs(model[1] / model[0] - 1) < 0.01);
+}
+
 /* Weights and losses after two steps, as bytes: the promise of ARCHITECTURE.md ("The same bits"). */
 static uint64_t digest(const ls_trainer_opts *o)
 {
@@ -194,6 +211,7 @@ static void bf16(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(on_ref), cmocka_unit_test(on_cpu),
-                                        cmocka_unit_test(same_bits), cmocka_unit_test(bf16) };
+                                        cmocka_unit_test(same_bits), cmocka_unit_test(bf16),
+                                        cmocka_unit_test(recomputation_is_not_of_the_model) };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

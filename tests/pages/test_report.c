@@ -102,6 +102,8 @@ static char *write_report(const char *storage, int steps, bool builtin)
         .plan_io = 1 << 20,
         .plan_step_seconds = 0.05,
         .plan_step_flops = 6.6e9,
+        .model_flops = 5e9,
+        .peak_flops = builtin ? 2e11 : 0,
         .measured_step_seconds = steps ? 0.0625 : 0,
         .measured_rss = (size_t)50 << 20,
         .parameters = 1234567
@@ -136,6 +138,7 @@ static void the_page_is_whole_and_alone(void **state)
     assert_int_equal(json_array_size(json_object_get(memory, "series")), 3);
     json_decref(memory);
     ASSERT_CONTAINS(page, "units: &quot;class:EncoderBlock&quot;");
+    ASSERT_CONTAINS(page, "the peak of this machine is not known: run `lockstep doctor`");
     ASSERT_CONTAINS(page, "prefers-color-scheme:dark");
     assert_null(strstr(page, "procedural"));
     assert_null(strstr(page, "nan"));
@@ -148,6 +151,8 @@ static void the_built_in_set_is_said(void **state)
     char *page = write_report(ls_test_path("builtin"), 5, true);
     page_check(page);
     ASSERT_CONTAINS(page, "built-in drawn shapes");
+    ASSERT_CONTAINS(page, "<td>MFU</td><td>–</td><td>40.0 %</td><td>of 200 GFLOP/s in f32, which `lockstep "
+                          "doctor` measured as the peak of 1 thread</td>"); /* 5e9 in 0.0625 s */
     ASSERT_CONTAINS(page, "2 ranks: dp=2 &amp; more; times and bytes of a step are those of rank 0");
     assert_null(strstr(page, "nan")); /* the third loss is one: a gap in the curve */
     free(page);

@@ -95,6 +95,21 @@ static void names_in_sections_of_other_programs(void **state)
             "here.yaml:4: train.batch_size: ",
             "\nhere.yaml:5: train.amp: unknown key; did you mean precision.param: f16?",
             "\nhere.yaml:6: optim: unknown key; did you mean optimizer.type: adamw?");
+    /* so has one of a section whose names lead to several places */
+    REFUSED(MINIMAL "trainer: {epochs: 3, lr: 1e-3, quantum: 1}\n",
+            "here.yaml:3: trainer.epochs: unknown key; did you mean train.epochs?",
+            "\nhere.yaml:3: trainer.lr: unknown key; did you mean optimizer.lr?",
+            "\nhere.yaml:3: trainer.quantum: unknown key (docs/recipe.md");
+    /* a section of theirs is one of ours with another name, or says what a name in it is about */
+    SET_REFUSED("dataset.train=x", "did you mean data.train?");
+    SET_REFUSED("experiment.seed=x", "did you mean run.seed?");
+    SET_REFUSED("trainer.steps=x", "did you mean train.steps?");
+    SET_REFUSED("tensorboard.enabled=true", "did you mean log.tensorboard?");
+    SET_REFUSED("deepspeed.of.mine=true", "did you mean parallel.data?");
+    /* flags have other letters in place of dots */
+    SET_REFUSED("optimizer_lr=1", "did you mean optimizer.lr?");
+    SET_REFUSED("checkpoint-every-steps=1", "did you mean checkpoint.every_steps?");
+    SET_REFUSED("parallel_prefetch_backward=BACKWARD_POST", "did you mean parallel.prefetch.backward");
     REFUSED(MINIMAL "training: {quantum: 8}\n", "here.yaml:3: training: unknown key (docs/recipe.md");
 }
 
@@ -110,6 +125,9 @@ static void no_guess_leads_far(void **state)
         "eval.metrics.of.mine=1",
         "train.interval=1",
         "train.mode=1",
+        "optimizer_lr_=1",
+        "log.epochs=1",
+        "model.tensorboard_of=1",
         "eval.train=1",
         "model.every=1",
         "data.name_of=1",

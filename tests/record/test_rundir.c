@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/file.h"
+#include "record/history.h"
 #include "record/metrics.h"
 #include "support/ranks.h"
 #include "support/support.h"
@@ -58,6 +59,43 @@ static void a_new_run_has_its_files(void **state)
     free(result);
     ls_recipe_destroy(&r);
     ls_recipe_destroy(&again);
+}
+
+/* What rank 0's process and its host did in an epoch: columns behind those of older files, and back again. */
+static void use_of_the_host(void **state)
+{
+    (void)state;
+    const char *storage = ls_test_path("use");
+    ls_recipe *r = make_recipe(storage, NULL);
+    ls_rundir *d;
+    ls_history h;
+    ASSERT_OK(ls_rundir_open_ranks(&d, r, NULL, false));
+    ASSERT_OK(ls_metrics_epoch(d, &(ls_epoch_row){ .step = 1, .train_loss = 3 })); /* an older version's */
+    ASSERT_OK(ls_metrics_epoch(d, &(ls_epoch_row){ .epoch = 1,
+                                                   .step = 2,
+                                                   .train_loss = 3,
+                                                   .memory = 13107200,
+                                                   .cpu = 1.5,
+                                                   .load = 2.25,
+                                                   .gflops = 80,
+                                                   .mfu = 0.5 }));
+    ASSERT_OK(ls_metrics_memory(
+        d, &(ls_memory_row){ .epoch = 1, .step = 2, .rank = 3, .memory = 4096, .planned = 2048 }));
+    ASSERT_OK(ls_history_read(&h, d->path));
+    assert_true(h.n_epochs == 2 && !(h.epochs[0].row.load > 0) && h.epochs[1].row.load == 2.25 &&
+                h.epochs[1].row.cpu == 1.5 && h.epochs[1].row.gflops == 80 && h.epochs[1].row.mfu == 0.5);
+    ls_history_release(&h);
+    ASSERT_OK(ls_rundir_close(&d, LS_RUN_FINISHED, NULL));
+    char *rows = file_of_run(storage, "metrics.jsonl"), *csv = file_of_run(storage, "metrics.csv");
+    ASSERT_CONTAINS(rows, "\"cpu\":1.5,\"load\":2.25,\"gflops\":80,\"mfu\":0.5,");
+    ASSERT_CONTAINS(rows, "{\"kind\":\"memory\",\"epoch\":1,\"step\":2,\"rank\":3,\"memory\":4096,"
+                          "\"planned\":2048,\"attempt\":0}\n");
+    assert_string_equal(csv, "epoch,step,samples,train_loss,eval_loss,eval_accuracy,lr,seconds,attempt,"
+                             "memory,cpu,load,gflops,mfu\n0,1,0,3,,,0,0,0,,,,,\n"
+                             "1,2,0,3,,,0,0,0,13107200,1.5,2.25,80,0.5\n");
+    free(rows);
+    free(csv);
+    ls_recipe_destroy(&r);
 }
 
 static ls_run_state shown(const ls_rundir *d)
@@ -282,6 +320,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_new_run_has_its_files),
+        cmocka_unit_test(use_of_the_host),
         cmocka_unit_test(states_are_shown_as_they_come),
         cmocka_unit_test(states_go_their_ways_only),
         cmocka_unit_test(another_recipe_is_refused),

@@ -436,6 +436,50 @@ static void every_refusal_is_told_and_harms_nothing(void **state)
     assert_true(told > 20);
 }
 
+/* As torch.profiler: one step left alone, then cycles of a forgotten step and two that are recorded; what the
+ * end cuts off is written, too. */
+static void steps_are_profiled(void **state)
+{
+    (void)state;
+    enum { STEPS = 6, BATCH = 4 };
+    static const char *const FILES[] = { "log/rank-0.1.trace.json", "log/rank-0.1.memory.html",
+                                         "log/rank-0.1.step.html", "log/rank-0.2.trace.json",
+                                         "log/rank-0.2.memory.html" };
+    static uint8_t images[BATCH * 4 * 4];
+    static int32_t labels[BATCH];
+    ls_run *run;
+    ls_trainer *t;
+    ls_step_result r;
+    ASSERT_OK(ls_run_open(&run, storage, "profiled", NULL));
+    ASSERT_OK(ls_trainer_create(&t, training_build_mlp, &training_mlp, .threads = 1, .micro_batch = BATCH));
+    ASSERT_OK(ls_trainer_init(t, 0));
+    ASSERT_OK(ls_run_profile_end(run)); /* of none */
+    ASSERT_FAILS(ls_run_profile_step(run), LS_E_ARG, "call ls_run_profile before");
+    ASSERT_FAILS(ls_run_profile(run, t, .active = 0), LS_E_ARG, "active must be 1 or more");
+    ASSERT_FAILS(ls_run_profile(run, t, .wait = -1), LS_E_ARG, "the others 0 or more");
+    ASSERT_OK(ls_run_profile(run, t, .skip = 1, .warmup = 1, .active = 2, .repeat = 0));
+    for (int step = 1; step <= STEPS; step++) {
+        assert_int_equal(is_there("profiled", FILES[0]), step > 4);
+        ASSERT_OK(ls_trainer_step(t, images, labels, BATCH, 1e-3, &r));
+        ASSERT_OK(ls_run_profile_step(run));
+    }
+    assert_false(is_there("profiled", FILES[3]));
+    ASSERT_OK(ls_run_profile_end(run));
+    for (size_t i = 0; i < sizeof FILES / sizeof *FILES; i++)
+        assert_true(is_there("profiled", FILES[i]));
+    char path[1200], *text;
+    size_t size;
+    snprintf(path, sizeof path, "%s/profiled/%s", storage, FILES[0]);
+    ASSERT_OK(ls_file_read(&text, &size, path));
+    assert_non_null(strstr(text, "ProfilerStep#3"));
+    assert_non_null(strstr(text, "ProfilerStep#4"));
+    assert_null(strstr(text, "ProfilerStep#2\""));
+    assert_null(strstr(text, "ProfilerStep#5"));
+    free(text);
+    ls_trainer_destroy(&t);
+    ASSERT_OK(ls_run_finish(&run, LS_OK, NULL));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -444,6 +488,7 @@ int main(void)
         cmocka_unit_test(the_newest_and_the_best_stay),
         cmocka_unit_test(as_many_of_the_best_stay),
         cmocka_unit_test(a_named_checkpoint_stands_beside),
+        cmocka_unit_test(steps_are_profiled),
         cmocka_unit_test(what_cannot_be_is_refused),
         cmocka_unit_test(every_refusal_is_told_and_harms_nothing),
     };

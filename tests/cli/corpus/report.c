@@ -24,6 +24,7 @@ static ls_status of_recipe(const char *dir)
                                .plan_io = 1 << 20,
                                .plan_step_seconds = 0.05,
                                .plan_step_flops = 6.5e9,
+                               .model_flops = 6.5e9,
                                .peak_flops = 2e11,
                                .measured_step_seconds = 0.0625,
                                .first_step_seconds = 0.125,

@@ -72,6 +72,7 @@ has err "trace of steps 8 to 10: runs/scheduled/log/rank-0.2.trace.json"
 cc examples/vit_fsdp.c $(pkg-config --cflags --libs lockstep) -o vit_fsdp
 lockstep launch --workers 2 ./vit_fsdp fashion-mnist runs in-c
 has runs/in-c/result.json '"state":"finished"'; has runs/in-c/result.json '"epoch":4'
+has runs/in-c/log/rank-1.trace.json ProfilerStep; has runs/in-c/log/rank-0.memory.html '<svg'
 lockstep inspect runs/in-c/full-model.pt
 has out "elements in 128 tensors"
 finish
