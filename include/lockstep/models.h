@@ -77,7 +77,16 @@ typedef struct ls_convnext_config {
 } ls_convnext_config;
 
 /* Multi-layer perceptron over the flattened image: parameters "layers.0.weight", ... and "head". */
-typedef enum ls_mlp_activation { LS_MLP_ACT_RELU, LS_MLP_ACT_GELU, LS_MLP_ACT_GELU_TANH } ls_mlp_activation;
+typedef enum ls_mlp_activation {
+    LS_MLP_ACT_RELU,
+    LS_MLP_ACT_GELU,
+    LS_MLP_ACT_GELU_TANH,
+    LS_MLP_ACT_TANH,
+    LS_MLP_ACT_SIGMOID,
+    LS_MLP_ACT_SILU,
+    LS_MLP_ACT_LEAKY_RELU, /* with a slope of 0.01 */
+    LS_MLP_ACT_ELU         /* with an alpha of 1 */
+} ls_mlp_activation;
 typedef struct ls_mlp_config {
     int64_t image_size, in_channels, classes;
     int n_hidden;

@@ -9,7 +9,7 @@ ls_status ls_mlp_build(ls_graph *g, const ls_mlp_config *c, int64_t batch)
 {
     LS_ARG(g);
     LS_ARG(c);
-    LS_ARG_ENUM(ls_mlp_activation, c->act, LS_MLP_ACT_GELU_TANH);
+    LS_ARG_ENUM(ls_mlp_activation, c->act, LS_MLP_ACT_ELU);
     ls_value x = LS_IMAGE_INPUT(g, batch, c);
     x = ls_reshape(g, x, batch, -1);
     x = ls_mlp_layers(g, x, c->n_hidden, c->hidden, c->act, c->dropout);

@@ -263,7 +263,7 @@ ls_status ls_task_build(ls_graph *g, const ls_task_config *c, int64_t batch)
 {
     LS_ARG(g);
     LS_ARG(c);
-    LS_ARG_ENUM(ls_mlp_activation, c->act, LS_MLP_ACT_GELU_TANH);
+    LS_ARG_ENUM(ls_mlp_activation, c->act, LS_MLP_ACT_ELU);
     for (int i = 0; i < c->n_inputs; i++)
         LS_ARG_DTYPE(c->inputs[i].type.dtype);
     for (int i = 0; i < c->n_outputs; i++)

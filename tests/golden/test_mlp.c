@@ -51,10 +51,15 @@ static void gradients(void **state)
         ls_mlp_activation act;
     } ACTS[] = { { "relu", LS_MLP_ACT_RELU },
                  { "gelu", LS_MLP_ACT_GELU },
-                 { "gelu_tanh", LS_MLP_ACT_GELU_TANH } };
+                 { "gelu_tanh", LS_MLP_ACT_GELU_TANH },
+                 { "tanh", LS_MLP_ACT_TANH },
+                 { "sigmoid", LS_MLP_ACT_SIGMOID },
+                 { "silu", LS_MLP_ACT_SILU },
+                 { "leaky_relu", LS_MLP_ACT_LEAKY_RELU },
+                 { "elu", LS_MLP_ACT_ELU } };
     ls_isa levels[LS_ISA_COUNT];
     int n = training_levels(levels);
-    for (int a = 0; a < 3; a++) {
+    for (size_t a = 0; a < sizeof ACTS / sizeof *ACTS; a++) {
         ls_mlp_config config = training_mlp;
         config.act = ACTS[a].act;
         check_gradients(ACTS[a].name, &config,

@@ -183,6 +183,9 @@ OPTIMIZERS = {
 }
 
 
+OF_MLPS = {"tanh": torch.tanh, "sigmoid": torch.sigmoid, "silu": F.silu, "leaky_relu": F.leaky_relu, "elu": F.elu}
+
+
 def mlp():
     """A tiny MLP, whole tensors: the first step with each activation, then (gelu) 5 steps of 6 with each
     optimizer."""
@@ -191,7 +194,7 @@ def mlp():
     out = {"images": images, "labels": labels.to(torch.int32)}
     for tag, dtype in TYPES.items():
         x = normalize(images, dtype)
-        for act, function in ACTS.items():
+        for act, function in (ACTS | OF_MLPS).items():
             first_step(out, f"{tag}.{act}.", fill(MLP(function).to(dtype)), x[:6], labels[:6], torch.clone)
         for name, (make, clip) in OPTIMIZERS.items():
             model = fill(MLP(F.gelu).to(dtype))
