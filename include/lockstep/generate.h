@@ -44,10 +44,11 @@ typedef struct ls_generator_opts {
      * generator, with the same arguments, and it must outlive the generator. LS_E_USAGE: the ranks do not
      * divide the heads, or another size */
     ls_group *group;
+    bool best; /* ls_generator_open of a run: its best checkpoint. Of another folder: refused */
 } ls_generator_opts;
 #define LS_GENERATOR_DEFAULTS                                                                      \
     .device = NULL, .isa = NULL, .threads = 0, .kernels = "own", .param = LS_F32, .modules = NULL, \
-    .output = LS_F32, .places = 0, .source = 0, .prompts = 1, .beams = 1, .group = NULL
+    .output = LS_F32, .places = 0, .source = 0, .prompts = 1, .beams = 1, .group = NULL, .best = false
 LS_API ls_generator_opts ls_generator_opts_default(void);
 
 typedef struct ls_generator ls_generator;
@@ -74,7 +75,8 @@ LS_API ls_status ls_generator_create_t5_with(ls_generator **out, const ls_t5_con
                ls_generator_create_t5_with((out), (config), (weights), \
                                            &(ls_generator_opts){ LS_GENERATOR_DEFAULTS, ##__VA_ARGS__ }))
 #endif
-/* One of the two from a folder: a run of a language model or T5 (its latest checkpoint), a checkpoint, or a
+/* One of the two from a folder: a run of a language model or T5 (its latest checkpoint, or its best one with
+ * .best and after early stopping; the log says so), a checkpoint, or a
  * Hugging Face folder with config.json and safetensors. LS_E_USAGE: it is none of them; LS_E_IO: the run has
  * no checkpoint; LS_E_UNSUPPORTED: another model than llama, qwen2 and t5. */
 LS_API ls_status ls_generator_open_with(ls_generator **out, const char *folder,

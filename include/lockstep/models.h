@@ -34,8 +34,8 @@ typedef struct ls_classifier_loss {
     const struct ls_port *outputs; /* [n_outputs]: names; types are [] */
     const struct ls_task_loss *losses;
     /* There is an input "labels.class_weight" f32 [batch], by which the loss is weighed, as by PyTorch's
-     * CrossEntropyLoss(weight): without smoothing and mixtures. A metric "loss_unweighted" stands beside it
-     */
+     * CrossEntropyLoss(weight); with smoothing also "labels.class_weights" f32 [batch, classes], the weights
+     * of all classes. Not with mixtures. A metric "loss_unweighted" stands beside it */
     bool class_weights;
 } ls_classifier_loss;
 
@@ -106,8 +106,9 @@ typedef struct ls_task_loss {
     double factor;    /* in the sum of several losses */
     double delta;     /* LS_LOSS_HUBER */
     /* of cross_entropy: a float field of the target's shape, the weight of each target's class. The loss
-     * alone is weighed by it; its metrics are not, and one of them is the unweighted loss. NULL: all count
-     * alike */
+     * alone is weighed by it; its metrics are not, and one of them is the unweighted loss. With
+     * label_smoothing there is another, of its name and an s, [classes]: the weights of all classes. NULL:
+     * all count alike */
     const char *class_weight;
     double label_smoothing; /* of cross_entropy: PyTorch's, also in evaluations; 0: none */
 } ls_task_loss;

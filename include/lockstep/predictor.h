@@ -30,8 +30,8 @@ typedef struct ls_predictor_opts {
      * removed, also from the inputs. NULL: all, but the probabilities only where there is one target a sample
      */
     const char *outputs;
-    /* rows that are computed at once; more rows are computed in turns, fewer cost as much. 0: the micro-batch
-     * of the trainer or of the checkpoint's recipe */
+    /* rows that are computed at once; more rows are computed in turns, fewer cost as much. 0: eval_batch of
+     * the trainer, eval.batch of the checkpoint's recipe; where these are 0 the micro-batch */
     int64_t batch;
     int threads; /* 0: as many as the trainer has; of a checkpoint the default of docs/environment.md */
     /* The builder of the model and its configuration. ls_predictor_of needs them only for another `batch`
@@ -40,14 +40,16 @@ typedef struct ls_predictor_opts {
     ls_build_fn build;
     const void *config;
     /* ls_predictor_open with `build`: the options that the model was trained with. device, isa, kernels,
-     * micro_batch, param, output, cast_forward_inputs and modules count. NULL: the defaults */
+     * micro_batch, eval_batch, param, output, cast_forward_inputs and modules count. NULL: the defaults */
     const ls_trainer_opts *trainer;
     /* ls_predictor_open: the moving averages of the parameters (ema_decay), as a recipe with eval.ema has
      * them anyway. Of a trainer: ls_trainer_exchange_ema before and behind ls_predictor_of */
     bool ema;
+    bool best; /* ls_predictor_open of a run: its best checkpoint. Of a checkpoint: refused */
 } ls_predictor_opts;
-#define LS_PREDICTOR_DEFAULTS \
-    .outputs = NULL, .batch = 0, .threads = 0, .build = NULL, .config = NULL, .trainer = NULL, .ema = false
+#define LS_PREDICTOR_DEFAULTS                                                                                \
+    .outputs = NULL, .batch = 0, .threads = 0, .build = NULL, .config = NULL, .trainer = NULL, .ema = false, \
+    .best = false
 LS_API ls_predictor_opts ls_predictor_opts_default(void);
 
 /* One thread at a time uses a predictor, any thread: another one is refused with LS_E_ARG. */
@@ -68,9 +70,10 @@ LS_API ls_status ls_predictor_of_with(ls_predictor **out, ls_trainer *t,
                               (out), (t), &(ls_predictor_opts){ LS_PREDICTOR_DEFAULTS, ##__VA_ARGS__ }))
 #endif
 /* A predictor with the weights of a checkpoint, however many ranks saved it; `path` is the folder of the
- * checkpoint, or that of a run, whose latest checkpoint it is. All its bytes are verified. Without
- * `build` the model is that of the checkpoint's recipe: LS_E_USAGE when it has none, or one that a shared
- * object builds, for no checkpoint loads code. LS_E_SHAPE when the weights are not the model's. Local. */
+ * checkpoint, or that of a run: its latest checkpoint, or its best one with .best and after early stopping,
+ * as the commands take (the log says so). All its bytes are verified. Without `build` the model is that of
+ * the checkpoint's recipe: LS_E_USAGE when it has none, or one that a shared object builds, for no checkpoint
+ * loads code. LS_E_SHAPE when the weights are not the model's. Local. */
 LS_API ls_status ls_predictor_open_with(ls_predictor **out, const char *path,
                                         const ls_predictor_opts *o LS_OR_DEFAULTS);
 #ifdef __cplusplus

@@ -44,6 +44,7 @@ typedef struct ls_trainer_opts {
     bool elsewhere;        /* plan only, for a machine that may have another ISA: no session is made */
     int64_t micro_batch;   /* samples per run of `micro` */
     int64_t micro_batches; /* M, runs per step over all ranks */
+    int64_t eval_batch;    /* samples per run of `eval` on a rank; 0: micro_batch */
     ls_accumulation accumulation;
     /* micro-batches may have fewer samples than micro_batch (ls_order.drop_last false) and are then padded. A
      * model whose losses depend on other samples of the micro-batch (batch norm, a sum over the batch) is
@@ -92,10 +93,10 @@ typedef struct ls_trainer_opts {
 } ls_trainer_opts;
 #define LS_TRAINER_DEFAULTS                                                                             \
     .device = NULL, .isa = NULL, .threads = 0, .kernels = "own", .elsewhere = false, .micro_batch = 64, \
-    .micro_batches = 1, .accumulation = LS_SUM_TREE, .padding = false, .mean_of_means = false,          \
-    .optimizer = { LS_OPTIMIZER_DEFAULTS }, .n_groups = 0, .groups = NULL, .clip_norm = 0,              \
-    .nonfinite = LS_NONFINITE_STOP, .max_skips = 10, .ema_decay = 0, .freeze = NULL, .metrics = NULL,   \
-    .param = LS_F32, .output = LS_F32, .cast_forward_inputs = true, .modules = NULL,                    \
+    .micro_batches = 1, .eval_batch = 0, .accumulation = LS_SUM_TREE, .padding = false,                 \
+    .mean_of_means = false, .optimizer = { LS_OPTIMIZER_DEFAULTS }, .n_groups = 0, .groups = NULL,      \
+    .clip_norm = 0, .nonfinite = LS_NONFINITE_STOP, .max_skips = 10, .ema_decay = 0, .freeze = NULL,    \
+    .metrics = NULL, .param = LS_F32, .output = LS_F32, .cast_forward_inputs = true, .modules = NULL,   \
     .scaler = { LS_SCALER_DEFAULTS }, .recompute = NULL, .eval_only = false, .stage_saves = false,      \
     .parallel = { LS_PARALLEL_DEFAULTS }, .group = NULL
 LS_API ls_trainer_opts ls_trainer_opts_default(void);
@@ -219,8 +220,8 @@ LS_API ls_status ls_trainer_fit(ls_trainer *t, const struct ls_dataset *set);
 /* LS_E_SHAPE unless the samples of `set` have all fields that the model takes, of their types. Local. */
 LS_API ls_status ls_trainer_check_data(const ls_trainer *t, const struct ls_dataset *set);
 
-/* Evaluates one batch of micro_batch samples of a classifier or a language model with an output "logits". Any
- * of loss and predicted, of the shape of targets, and probability [micro_batch, classes], which a classifier
+/* Evaluates one batch of eval_batch samples of a classifier or a language model with an output "logits". Any
+ * of loss and predicted, of the shape of targets, and probability [eval_batch, classes], which a classifier
  * alone has, may be NULL. Targets of LS_IGNORE_LABEL have loss 0. */
 LS_API ls_status ls_trainer_eval(ls_trainer *t, const void *inputs, const int32_t *targets, float *loss,
                                  int32_t *predicted, float *probability);

@@ -147,6 +147,8 @@ const char *ls_format_f64(char buffer[32], double x)
 
 const char *ls_format_number(char buffer[32], const char *format, double x)
 {
+    if (fabs(x) >= 1e9 && isfinite(x) && strchr(format, 'f')) /* all digits of it would not fit */
+        format = "%.5g";
     ls_snprintf(buffer, 32, format, x); /* formats are the callers' literals */
     char *e = strpbrk(buffer, "eE");
     if (e && (e[1] == '-' || e[1] == '+')) {

@@ -56,5 +56,5 @@ const char *ls_format_duration(char buffer[32], double seconds); /* "1 h 02 min"
 const char *ls_format_f32(char buffer[32], float x);
 const char *ls_format_f64(char buffer[32], double x);
 /* A number by a format of printf that is a literal, with exponents as these two write them: 6e-7, not 6e-07.
- */
+ * From 1e9 on, %f becomes %.5g. */
 const char *ls_format_number(char buffer[32], const char *format, double x);

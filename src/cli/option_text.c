@@ -61,8 +61,7 @@ void ls_option_usage(ls_str *out, const ls_option_row *o)
         ls_str_printf(out, "%s%s", o->words && o->kind == LS_OPTION_FOLDER ? "|" : "", o->value + optional);
 }
 
-/* "--beams N"; "--out FILE.npy or FILE.csv": the patterns, with the name of the value for *;
- * "--format dcp": a word. */
+/* "--beams N"; "--out FILE.npy or FILE.csv": the patterns, with the name of the value for a leading *. */
 static void add_option_condition(ls_str *out, const ls_option_row *o, const char *condition, bool value)
 {
     const char *pattern = condition + strlen(o->name);
@@ -75,7 +74,7 @@ static void add_option_condition(ls_str *out, const ls_option_row *o, const char
     ls_str_add(out, " ");
     while (*pattern) {
         const size_t n = strcspn(++pattern, " ");
-        const int any = *pattern == '*';
+        const bool any = *pattern == '*';
         ls_str_printf(out, "%s%.*s", any ? o->value : "", (int)n - any, pattern + any);
         pattern += n;
         if (*pattern)

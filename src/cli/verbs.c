@@ -374,6 +374,7 @@ const ls_verb LS_VERBS[] = {
       "lockstep inspect resnet18.pth\n"
       "lockstep inspect vit-fashion-mnist",
       (const ls_option_row[]){
+          { FLAG("--best", ls_inspect_opts, model.best), EXCLUDES("--prefix"), BEST_HELP },
           { FLAG("--verify", ls_inspect_opts, verify), .help = "verify the checksums of all bytes" },
           { PAGE(ls_inspect_opts), EXCLUDES("--json"),
             .help = "write a web page: the module tree, and each rank's local shard or each file's part" },

@@ -32,10 +32,10 @@ static bool has_other_readers(const ls_session *s, const ls_named *input)
     return input->memory != LS_MEM_IO || input->shared;
 }
 
-ls_status ls_session_binding(ls_session *s, const char *name, ls_binding **out)
+ls_status ls_session_binding(ls_session *s, ls_identity is, const char *name, ls_binding **out)
 {
     ls_place p;
-    LS_TRY(ls_session_place(s, name, &p));
+    LS_TRY(ls_session_place_of(s, is, name, &p));
     ls_binding *b = *out = LS_ARENA_ARRAY(&s->arena, ls_binding, 1);
     LS_TRY(ls_sys_have(b));
     *b = (ls_binding){

@@ -84,9 +84,9 @@ ls_status ls_session_read(const ls_place *p, void *to, size_t bytes);
 ls_status ls_session_write(const ls_place *p, const void *from, size_t bytes);
 
 /* An input that programs read where the caller has it, instead of in the session's memory. It is made once
- * and lives as long as the session. LS_E_ARG if no plan has the name. Local. */
+ * and lives as long as the session. LS_E_INTERNAL if no plan has it. Local. */
 typedef struct ls_binding ls_binding;
-ls_status ls_session_binding(ls_session *s, const char *name, ls_binding **out);
+ls_status ls_session_binding(ls_session *s, ls_identity is, const char *name, ls_binding **out);
 /* From the next run on, the input is read at `data` (contiguous, aligned to its elements); NULL: in the
  * session's memory again. If other ranks or outputs share that memory, or the device has memory of its own,
  * `data` is put there instead; it must stay until ls_session_wait in any case. Local. */

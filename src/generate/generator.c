@@ -306,7 +306,7 @@ ls_status ls_generator_open_with(ls_generator **out, const char *folder, const l
     ls_recipe *recipe;
     char *dir = NULL;
     *out = NULL;
-    ls_status s = ls_folder_find(&dir, folder);
+    ls_status s = ls_folder_find(&dir, folder, o->best);
     if (s == LS_OK)
         s = ls_folder_recipe(&recipe, dir, 0, NULL);
     if (s == LS_OK) {

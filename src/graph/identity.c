@@ -17,7 +17,8 @@ const char *ls_identity_name(ls_arena *arena, ls_identity is, const char *unit)
     switch ((ls_what)is.what) {
     case LS_IS_NAMED:
     case LS_IS_UNIT:
-    case LS_IS_LOSS: break;
+    case LS_IS_LOSS:
+    case LS_IS_EVAL_INPUT: break;
     case LS_IS_WEIGHTS: return ls_arena_printf(arena, "weights.%s", unit);
     case LS_IS_MOMENT: return ls_arena_printf(arena, "%s.%s", ls_moment_name((ls_moment)is.moment), unit);
     case LS_IS_GRADIENT: return ls_arena_printf(arena, "grad.%s", unit);

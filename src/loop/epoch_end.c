@@ -34,7 +34,8 @@ const char *ls_loss_text(char out[32], double loss)
 {
     if (isnan(loss))
         return "no loss";
-    ls_snprintf(out, 32, "loss %.4f", loss);
+    char number[32];
+    ls_snprintf(out, 32, "loss %.26s", ls_format_number(number, "%.4f", loss));
     return out;
 }
 
@@ -141,7 +142,7 @@ static ls_status evaluate(ls_loop *l, ls_eval_result *e, ls_epoch_row *row, doub
     if (averaged)
         LS_TRY(ls_trainer_exchange_ema(l->trainer));
     ls_loop_beat(l, "evaluating", l->requests.evaluation > 1);
-    ls_status s = ls_evaluate(l->trainer, l->eval, l->recipe->train.micro_batch, l->ui, &w, e);
+    ls_status s = ls_evaluate(l->trainer, l->eval, l->ui, &w, e);
     if (s == LS_OK) {
         l->run->eval_seconds += e->seconds;
         l->requests.evaluation = fmax(l->requests.evaluation, e->seconds);

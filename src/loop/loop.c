@@ -16,6 +16,7 @@
 #include "comm/comm.h"
 #include "early_stopping.h"
 #include "epoch_end.h"
+#include "recipe/recipe_setting.h"
 #include "skips.h"
 
 static const double SAVED_A_SECOND =
@@ -224,10 +225,18 @@ static ls_status steps(ls_loop *l, ls_loader *loader)
     return ls_snapshots_finish(&l->snapshots, l->run);
 }
 
+static ls_status check_evaluation(const ls_loop *l)
+{
+    const ls_status s = ls_evaluate_check(l->trainer, l->eval);
+    return s == LS_E_USAGE ? ls_fail_in(s, "%s", ls_recipe_where(l->recipe, "eval.batch")) : s;
+}
+
 ls_status ls_loop_run(ls_loop *l)
 {
     ls_order order = ls_setup_order(l->recipe, l->train);
     LS_TRY(ls_trainer_check_data(l->trainer, l->train));
+    if (l->eval) /* before the first step, not behind the last one of an epoch */
+        LS_TRY(check_evaluation(l));
     l->seconds = ls_sys_malloc(sizeof(double) * LS_LOOP_TIMES);
     if (!l->seconds)
         return ls_fail(LS_E_MEMORY, "out of memory for the times of steps");
@@ -251,7 +260,6 @@ ls_status ls_loop_run(ls_loop *l)
         ls_group_fail(l->group, s, ls_error_message());
     if (s != LS_OK)
         ls_snapshots_abandon(&l->snapshots, l->run);
-    ls_profiler_release(&l->profiler);
     ls_loader_destroy(&loader);
     if (l->ui && l->ui->progress)
         l->ui->progress(l->ui->context, NULL);

@@ -171,6 +171,34 @@ static ls_value smooth_rows(ls_graph *g, ls_value logits, ls_value labels, doubl
     return rows;
 }
 
+/* With smoothing e a row is
+ *     (1 - e) w[label] (-log p[label]) + e / classes * sum of w[c] (-log p[c])
+ * and 0 where the label does not count. The divisor is the sum of w[label]. */
+void ls_smooth_weighted_loss(ls_graph *g, const char *name, double factor, ls_value logits, ls_value labels,
+                             ls_value rows, ls_value weight, const char *field, double smoothing)
+{
+    const ls_type t = ls_value_type(g, logits);
+    const int64_t classes = t.ndim > 1 ? t.dims[t.ndim - 1] : 1, batch = t.ndim > 1 ? t.dims[0] : 1;
+    if (!(smoothing > 0)) {
+        ls_loss(g, name, rows, factor, LS_BY_FIELD, field);
+        return;
+    }
+    const ls_value all = ls_input(g, ls_arena_printf(&g->arena, "%ss", field),
+                                  LS_TYPE(LS_F32, batch, classes)),
+                   flat = ls_reshape(g, labels, -1),
+                   own = ls_cross_entropy(g, ls_reshape(g, logits, -1, classes), flat);
+    ls_wide_begin(g);
+    const ls_value each = ls_log_softmax(g, ls_reshape(g, logits, batch, -1, classes)),
+                   spread = ls_sum(g, ls_mul(g, each, ls_reshape(g, all, batch, 1, classes)), 2, false),
+                   counts = ls_clamp(g, ls_add_const(g, ls_cast(g, flat, LS_F32), 1), 0, 1),
+                   smoothed = ls_sub(
+                       g, ls_mul_const(g, ls_mul(g, ls_reshape(g, weight, -1), own), 1 - smoothing),
+                       ls_mul_const(g, ls_mul(g, counts, ls_reshape(g, spread, -1)),
+                                    smoothing / (double)classes));
+    ls_wide_end(g);
+    ls_loss(g, name, smoothed, factor, LS_OVER_FIELD, field);
+}
+
 /* Declares the loss l of `output`, which is scaled if `scale`, and its metrics. */
 static void declare(builder *b, const ls_task_loss *l, ls_value output, bool scale)
 {
@@ -195,7 +223,10 @@ static void declare(builder *b, const ls_task_loss *l, ls_value output, bool sca
     char name[160];
     term_name(name, b, NAMES[l->kind], l->of);
     if (l->class_weight) {
-        ls_loss(g, name, rows, l->factor, LS_BY_FIELD, l->class_weight);
+        sample.dtype = LS_F32;
+        const source *class_weight = source_of(b, l->class_weight, &sample);
+        ls_smooth_weighted_loss(g, name, l->factor, output, t, rows, class_weight->value, l->class_weight,
+                                l->label_smoothing);
         ls_measure(g, term_name(name, b, "cross_entropy_unweighted", l->of), rows, LS_MEAN, w.how, w.field);
     } else {
         ls_loss(g, name, weighed(b, rows, &w), l->factor, w.how, w.field);

@@ -9,12 +9,12 @@
 #include "base/argument.h"
 #include "graph/graph.h"
 
-ls_lora ls_lora_default(void) { return (ls_lora){ LS_LORA_DEFAULTS }; }
+ls_lora_opts ls_lora_opts_default(void) { return (ls_lora_opts){ LS_LORA_DEFAULTS }; }
 
-ls_status ls_add_lora_with(ls_graph *g, const ls_lora *o)
+ls_status ls_add_lora_with(ls_graph *g, const ls_lora_opts *o)
 {
     LS_ARG(g);
-    const ls_lora all = o ? *o : ls_lora_default();
+    const ls_lora_opts all = o ? *o : ls_lora_opts_default();
     if (all.rank < 1 || !(all.alpha > 0) || isinf(all.alpha) || !(all.dropout >= 0 && all.dropout < 1))
         return ls_fail(
             LS_E_ARG,
@@ -23,7 +23,7 @@ ls_status ls_add_lora_with(ls_graph *g, const ls_lora *o)
             (long long)all.rank, all.alpha, all.dropout);
     if (!all.targets || !*all.targets)
         return ls_fail(LS_E_ARG, "ls_add_lora: targets is empty: name layers, or all-linear");
-    ls_lora *copy = LS_ARENA_NEW(&g->arena, ls_lora);
+    ls_lora_opts *copy = LS_ARENA_NEW(&g->arena, ls_lora_opts);
     const char *targets = ls_arena_strdup(&g->arena, all.targets);
     LS_TRY(ls_arena_status(&g->arena));
     *copy = all;
@@ -59,7 +59,7 @@ static ls_value product(ls_graph *g, const char *name, ls_value x, int64_t in, i
 
 ls_value ls_lora_adapt(ls_graph *g, ls_value x, ls_value y, int64_t out)
 {
-    const ls_lora o = *g->lora;
+    const ls_lora_opts o = *g->lora;
     const char *path = g->scope->path;
     const ls_type t = ls_value_type(g, x);
     const int64_t in = t.ndim > 0 ? t.dims[t.ndim - 1] : 1;

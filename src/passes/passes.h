@@ -23,6 +23,8 @@ ls_status ls_pass_slices_up(ls_graph **g);
 /* A matrix product of which only a range of columns is read computes only that range. Before
  * differentiation. */
 ls_status ls_pass_narrow(ls_graph **g);
+/* Gives the inputs of an evaluation, whose batch is not the micro-batch, memory of their own. In place. */
+ls_status ls_pass_eval_inputs(ls_graph *g);
 
 /* Changes all f32 values to the type `to`: f64 (device ref), or the type in which a model is evaluated. */
 ls_status ls_pass_to_float(ls_graph **g, ls_dtype to);

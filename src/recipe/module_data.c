@@ -27,7 +27,7 @@ ls_module_field ls_shared_model_field(const ls_recipe *r, const char *name)
     for (int i = 0; f.read && i < g->n_declared; i++)
         if (g->declared[i].field && !strcmp(g->declared[i].field, name)) {
             f.valid |= g->declared[i].weigh == LS_BY_VALID;
-            f.weight |= g->declared[i].weigh == LS_BY_FIELD;
+            f.weight |= g->declared[i].weigh >= LS_BY_FIELD;
         }
     return f;
 }

@@ -120,12 +120,6 @@ static const ls_key LAST[] = {
       .help = "of classifiers of images and of losses of type cross_entropy, as PyTorch's "
               "CrossEntropyLoss(label_smoothing): this share of a target is spread evenly over all classes. "
               "Evaluations have the same loss" },
-    { "train.class_weights", LS_KEY_WORDS, AT(train.class_weights), "none", .type = "model.type",
-      .help =
-          "of cross-entropy of labels and masks, as PyTorch's CrossEntropyLoss(weight): `[1, 2.5]`, a number "
-          "for each class, or `balanced`, samples / (classes * samples of the class), counted in the "
-          "training split at the start (masks: each is read once). `eval_loss` is weighted alike. Costs a "
-          "number for each target, and with several ranks a message a step (docs/classes.md)" },
     { "train.clip_norm", LS_KEY_REAL, AT(train.clip_norm), "0", 0, 1e9,
       .help = "gradient clipping: largest global norm over all ranks; 0: no clipping" },
     { "train.nonfinite", LS_KEY_CHOICE, AT(train.nonfinite), "stop",
@@ -338,6 +332,12 @@ static const ls_key LAST[] = {
               "evaluation data and can make a checkpoint the best. Schedule plateau counts all evaluations, "
               "early stopping those at ends of epochs. With every_epochs 0 they are the only ones before "
               "the last" },
+    { "eval.batch", LS_KEY_INT, AT(eval.batch), "0", 0, 1e9, .may_change = true,
+      .help =
+          "samples that each rank evaluates or predicts at once; 0: train.micro_batch. A larger batch needs "
+          "memory for its samples and activations, which `lockstep plan` counts, and none for gradients. "
+          "Every sample counts once with any batch, and its numbers are the same bits; a loss or metric "
+          "over the samples of a batch changes with it" },
     { "eval.metrics", LS_KEY_WORDS, AT(eval.metrics), "", .may_change = true,
       .help = "a list of more metrics, beside each `accuracy`: `f1`, `auc` (of two classes), `perplexity`" },
     { "eval.ema", LS_KEY_BOOL, AT(eval.ema), "false", .may_change = true, NEEDS("optimizer.ema_decay !0"),

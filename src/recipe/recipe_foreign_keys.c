@@ -22,8 +22,8 @@ const ls_foreign_name LS_FOREIGN_NAMES[] = {
       "train.micro_batch", MICRO "; train.global_batch counts those of a whole optimizer step" },
     { "per_device_eval_batch_size per_gpu_eval_batch_size eval_batch_size val_batch_size eval_batch "
       "valid_batch_size validation_batch_size test_batch_size "
-      "eval.batch_size eval.batch eval.micro_batch validation.local_batch_size",
-      "train.micro_batch", MICRO ", in evaluation too" },
+      "eval.batch_size eval.micro_batch eval_micro_batch_size validation.local_batch_size",
+      "eval.batch", "samples that each rank evaluates at once; 0: train.micro_batch" },
     { "gradient_accumulation_steps accumulate_grad_batches gradient_accumulation grad_accum_steps "
       "grad_accumulation_steps accumulation_steps accum_steps grad_accum",
       "train.global_batch",
@@ -130,8 +130,8 @@ const ls_foreign_name LS_FOREIGN_NAMES[] = {
       "global: one mean over all targets of a step; micro_batch: the mean of the micro-batches' means" },
     { "ignore_index", NULL,
       NOT_NEEDED "padding of a text counts nothing; of masks data.ignore is the value that does not count" },
-    { "class_weights class_weight", "train.class_weights",
-      "balanced, or a list with a weight for each class" },
+    { "class_weights class_weight", "loss: {class_weights: balanced}",
+      "or a list with a weight for each class, in a loss of type cross_entropy" },
     { "pos_weight loss_weight loss_weights", NULL,
       MISSING "a loss of model.outputs takes a field with a weight for each sample (docs/arrays.md)" },
     /* schedule */

@@ -289,7 +289,7 @@ ls_status ls_recipe_apply_config(ls_recipe_state *state)
     size_t size = 0;
     json_t *config = NULL;
     if (*init && strcmp(init, "random"))
-        LS_TRY(ls_find(&folder, init, ls_find_any));
+        LS_TRY(ls_init_find(&folder, init));
     char *path = folder ? ls_path_join(folder, "config.json") : NULL;
     ls_status s = folder ? ls_sys_have(path) : LS_OK;
     if (path && ls_dir_exists(folder) && ls_file_exists(path)) {

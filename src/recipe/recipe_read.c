@@ -178,7 +178,7 @@ static ls_status apply(ls_recipe_state *state, const source *from, const char *k
     }
     if (value->kind != LS_YAML_MAP && !*key && from->lines && is_data(from->name))
         return ls_fail(LS_E_USAGE,
-                       "%s holds data and is no recipe: a recipe names it in its section `data` "
+                       "%s holds data and is not a recipe: a recipe names it in its section `data` "
                        "(docs/start/own-data.md)",
                        from->name);
     if (value->kind != LS_YAML_MAP)

@@ -260,7 +260,8 @@ static void declared_text(ls_str *out, const ls_graph *g)
     static const char *const WEIGH[] = { [LS_BY_SAMPLE] = "sample",
                                          [LS_BY_ELEMENT] = "element",
                                          [LS_BY_VALID] = "valid",
-                                         [LS_BY_FIELD] = "field" };
+                                         [LS_BY_FIELD] = "field",
+                                         [LS_OVER_FIELD] = "over field" };
     char number[32];
     for (int i = 0; i < g->n_declared; i++) {
         const ls_declared *d = &g->declared[i];

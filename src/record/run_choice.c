@@ -46,7 +46,7 @@ ls_status ls_run_choose(char **out, const char *run_dir, bool best)
     else if (s == LS_OK && takes_best && !ls_checkpoint_is(top))
         s = ls_fail(
             LS_E_IO,
-            "--best: %s has no best checkpoint: no evaluation has measured checkpoint.best.metric yet",
+            "%s: the run has no best checkpoint: no evaluation has measured checkpoint.best.metric yet",
             run_dir);
     if (s == LS_OK && takes_best && step >= 0)
         ls_log_info("early stopping ended %s: this is its best checkpoint, step %lld; its last one is %s",

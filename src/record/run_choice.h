@@ -1,4 +1,5 @@
-/* run_choice.h - which checkpoint of a run the commands take that use its weights: eval, predict, export. */
+/* run_choice.h - which checkpoint of a run the commands take that use its weights, and
+ * predictors and generators of the library. */
 #pragma once
 #include <stdbool.h>
 #include "lockstep/status.h"

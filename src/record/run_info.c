@@ -9,6 +9,18 @@
 
 bool ls_run_is(const char *dir) { return ls_file_in(dir, LS_RUN_RECIPE) || ls_file_in(dir, LS_RUN_CONFIG); }
 
+/* The rest of a long message is left out behind a word; result.json has all of it. */
+static void take_error(ls_run_info *out, const char *error)
+{
+    enum { ROOM = sizeof out->error };
+    snprintf(out->error, ROOM, "%s", error);
+    if (strlen(error) < ROOM)
+        return;
+    out->error[ROOM - 5] = 0;
+    char *cut = strrchr(out->error, ' ');
+    snprintf(cut ? cut : out->error, 5, " ...");
+}
+
 static double run_info_number(const json_t *object, const char *key)
 {
     const json_t *v = json_object_get(object, key);
@@ -64,7 +76,7 @@ static ls_status read_info(ls_run_info *out, const json_t *tree, const char *pat
     out->reported = ls_metric_list_read(json_object_get(tree, "metrics"), "");
     out->attempt = integer(tree, "attempt");
     const char *error = json_string_value(json_object_get(tree, "error"));
-    snprintf(out->error, sizeof out->error, "%s", error ? error : "");
+    take_error(out, error ? error : "");
     out->builtin_data = json_is_true(json_object_get(tree, "builtin_data"));
     out->restarts = (int)json_array_size(json_object_get(tree, "restarts"));
     const json_t *list = json_object_get(tree, "checkpoints");

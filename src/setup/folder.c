@@ -9,6 +9,7 @@
 #include "base/json.h"
 #include "base/sys.h"
 #include "recipe/model_row.h"
+#include "record/run_choice.h"
 #include "record/rundir.h"
 
 /* Reads a JSON file of the folder. The caller frees *root and *text. Both are NULL if there is no such file.
@@ -44,7 +45,7 @@ static ls_status no_such(const char *name, const char *give)
     return s;
 }
 
-static ls_status find_at(char **out, const char *name)
+static ls_status find_at(char **out, const char *name, bool best)
 {
     static const char *const GIVE = "give a checkpoint, a run, or a folder with config.json and safetensors";
     *out = NULL;
@@ -52,27 +53,24 @@ static ls_status find_at(char **out, const char *name)
         return ls_file_exists(name) ? ls_fail(LS_E_USAGE, "%s: a file, not a folder; %s", name, GIVE)
                                     : no_such(name, GIVE);
     const bool run = ls_run_is(name);
-    char *dir = ls_path_join(name, run ? "checkpoints/latest" : "");
-    LS_TRY(ls_sys_have(dir));
+    char *dir = NULL;
+    if (best && !run)
+        return ls_fail(LS_E_USAGE, "%s: not a run, and only a run has a best checkpoint", name);
+    LS_TRY(run ? ls_run_choose(&dir, name, best) : ls_sys_have(dir = ls_path_join(name, "")));
     if (ls_file_in(dir, "config.json")) {
         *out = dir;
         return LS_OK;
     }
     free(dir);
-    return run ? ls_fail(LS_E_IO,
-                         "%s: the run has no checkpoint yet; train it further (checkpoint.every_epochs, "
-                         "every_steps)",
-                         name)
-               : ls_fail(LS_E_USAGE,
-                         "%s: neither a run (no recipe.yaml) nor a model's folder (no config.json); %s", name,
-                         GIVE);
+    return ls_fail(LS_E_USAGE, "%s: neither a run (no recipe.yaml) nor a model's folder (no config.json); %s",
+                   name, GIVE);
 }
 
-ls_status ls_folder_find(char **out, const char *name)
+ls_status ls_folder_find(char **out, const char *name, bool best)
 {
     char *elsewhere;
     LS_TRY(ls_folder_look(&elsewhere, name));
-    const ls_status s = find_at(out, elsewhere ? elsewhere : name);
+    const ls_status s = find_at(out, elsewhere ? elsewhere : name, best);
     free(elsewhere);
     return s;
 }

@@ -8,9 +8,10 @@
  * LOCKSTEP_DATA, the cache, and for OWNER/NAME the hub's cache. *out is malloc'ed; NULL: `name` is there, or
  * is nowhere. LS_E_MEMORY. */
 ls_status ls_folder_look(char **out, const char *name);
-/* Finds the model folder, in these places too: `name` itself, or the latest checkpoint of the run `name`.
+/* Finds the model folder, in these places too: `name` itself, or the checkpoint of the run `name` that
+ * ls_run_choose takes; `best`: the best one, and `name` must be a run.
  * *out is malloc'ed. LS_E_USAGE if `name` is neither; LS_E_IO if the run has no checkpoint yet. */
-ls_status ls_folder_find(char **out, const char *name);
+ls_status ls_folder_find(char **out, const char *name, bool best);
 /* Makes a recipe for the folder's model. data.seq_length is max_position_embeddings of config.json, and
  * data.tokenizer is the folder. LS_E_UNSUPPORTED if this version does not have the model. */
 ls_status ls_folder_recipe(ls_recipe **out, const char *dir, int n_sets, const char *const *sets);

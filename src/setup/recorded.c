@@ -8,6 +8,8 @@
 #include "base/sys.h"
 #include "ckpt/checkpoint.h"
 #include "recipe/recipe_use.h"
+#include "record/run_choice.h"
+#include "record/rundir.h"
 #include "setup.h"
 #include "step/predictor.h"
 
@@ -45,19 +47,20 @@ end:
     return s;
 }
 
-/* The folder of the checkpoint: `path`, or that of the latest one of a run. *out is malloc'ed. */
-static ls_status recorded_find(char **out, const char *path)
+/* The folder of the checkpoint: `path`, or one of a run's. *out is malloc'ed. */
+static ls_status recorded_find(char **out, const char *path, bool best)
 {
     if (!ls_dir_exists(path))
         return ls_fail(LS_E_IO, "%s: no such folder; give a checkpoint, or a run", path);
-    const bool itself = ls_checkpoint_is(path);
-    *out = ls_path_join(path, itself ? "" : "checkpoints/latest");
+    if (ls_run_is(path))
+        return ls_run_choose(out, path, best);
+    if (best)
+        return ls_fail(LS_E_ARG, ".best chooses among the checkpoints of a run, and %s is not a run", path);
+    *out = ls_path_join(path, "");
     LS_TRY(ls_sys_have(*out));
-    return itself || ls_checkpoint_is(*out)
+    return ls_checkpoint_is(*out)
                ? LS_OK
-               : ls_fail(LS_E_IO,
-                         "%s: neither a checkpoint (no manifest.json) nor a run with one (no "
-                         "checkpoints/latest)",
+               : ls_fail(LS_E_IO, "%s: neither a checkpoint (no manifest.json) nor a run (no recipe.yaml)",
                          path);
 }
 
@@ -87,7 +90,7 @@ ls_status ls_predictor_open_with(ls_predictor **out, const char *path, const ls_
     ls_checkpoint c = { 0 };
     char *dir = NULL;
     *out = NULL;
-    ls_status s = recorded_find(&dir, path);
+    ls_status s = recorded_find(&dir, path, o->best);
     if (s == LS_OK)
         s = ls_checkpoint_open(&c, dir, LS_VERIFY_FULL, NULL);
     if (s == LS_OK) {

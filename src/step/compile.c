@@ -136,12 +136,13 @@ static ls_status note_mixing(ls_compiled *c, const ls_graph *g, int64_t batch)
     return ls_sys_have(c->mixing);
 }
 
-/* Builds the model for a micro-batch, chooses the outputs of the program, and removes nodes that these do
+/* Builds the model for a batch, chooses the outputs of the program, and removes nodes that these do
  * not need. */
 static ls_status forward(ls_graph **out, ls_compiled *c, ls_build_fn build, const void *config,
                          const ls_trainer_opts *o, bool training)
 {
     const ls_precision precision = ls_trainer_precision(o);
+    const int64_t batch = training ? c->micro_batch : c->eval_batch;
     const char *words[LS_GROUPS_MOST];
     ls_trained trained;
     ls_graph *g = NULL;
@@ -151,18 +152,18 @@ static ls_status forward(ls_graph **out, ls_compiled *c, ls_build_fn build, cons
     if (!training)
         ls_graph_evaluate(g);
     g->metrics = o->metrics;
-    LS_TRY_TO(s, build(g, config, o->micro_batch), fail);
+    LS_TRY_TO(s, build(g, config, batch), fail);
     LS_TRY_TO(s, ls_measure_check_asked(g), fail);
     if (!training) {
         LS_TRY_TO(s, ls_rewrite_clone(&c->model, g), fail);
-        LS_TRY_TO(s, note_mixing(c, g, o->micro_batch), fail);
+        LS_TRY_TO(s, note_mixing(c, g, batch), fail);
     }
     ls_value logits = ls_output_named(g, "logits");
     if (training && o->padding)
-        LS_TRY_TO(s, ls_objective_check_padding(g, o->micro_batch), fail);
+        LS_TRY_TO(s, ls_objective_check_padding(g, batch), fail);
     g->n_outputs = 0;
     ls_objective_release(&c->objective); /* evaluation has the same objective */
-    LS_TRY_TO(s, ls_objective_lower(&c->objective, g, o->micro_batch, training), fail);
+    LS_TRY_TO(s, ls_objective_lower(&c->objective, g, batch, training), fail);
     if (training)
         LS_TRY_TO(s, check_trained(g), fail);
     const ls_type scores = ls_present(logits) ? ls_value_type(g, logits) : LS_SCALAR(LS_I32);
@@ -172,7 +173,7 @@ static ls_status forward(ls_graph **out, ls_compiled *c, ls_build_fn build, cons
         ls_output_of(g, (ls_identity){ .what = LS_IS_PREDICTED }, "", ls_predicted(g, logits));
         /* Only with one target a sample. A text has a target for each token, and probabilities of the whole
          * vocabulary for each token would be large and unused. */
-        if (scores.dims[0] == o->micro_batch)
+        if (scores.dims[0] == batch)
             (ls_output)(g, "logits", logits);
     }
     if (o->param == LS_F64)
@@ -193,6 +194,8 @@ static ls_status forward(ls_graph **out, ls_compiled *c, ls_build_fn build, cons
         ls_output_of(g, (ls_identity){ .what = LS_IS_PROBABILITY }, "",
                      ls_cast(g, ls_softmax(g, logits), LS_F32));
     }
+    if (!training && c->eval_batch != c->micro_batch)
+        LS_TRY_TO(s, ls_pass_eval_inputs(g), fail);
     LS_TRY_TO(s, ls_graph_status(g), fail);
     *out = g;
     return LS_OK;
@@ -399,6 +402,7 @@ ls_status ls_compile(ls_compiled *c, ls_build_fn build, const void *config, cons
         o->parallel.synchronize = LS_SYNCHRONIZE_EACH;
     *c = (ls_compiled){ .micro_batch = o->micro_batch,
                         .micro_batches = o->micro_batches,
+                        .eval_batch = o->eval_batch ? o->eval_batch : o->micro_batch,
                         .clipping = o->clip_norm > 0,
                         .averaging = o->ema_decay > 0 && !o->eval_only,
                         .mean_of_means = o->mean_of_means,
@@ -414,9 +418,10 @@ ls_status ls_compile(ls_compiled *c, ls_build_fn build, const void *config, cons
     c->loss_scaling = ls_precision_has_f16(&precision);
     LS_TRY(ls_parallel_share(&c->share, &o->parallel, o->micro_batches));
     c->tree_buffers = tree_buffers(c->share.count, o->accumulation);
-    if (o->micro_batch < 1 || o->micro_batches < 1)
-        return ls_fail(LS_E_USAGE, "micro_batch %lld and micro_batches %lld must be positive",
-                       (long long)o->micro_batch, (long long)o->micro_batches);
+    if (o->micro_batch < 1 || o->micro_batches < 1 || c->eval_batch < 1)
+        return ls_fail(LS_E_USAGE,
+                       "micro_batch %lld, micro_batches %lld and eval_batch %lld must be positive",
+                       (long long)o->micro_batch, (long long)o->micro_batches, (long long)c->eval_batch);
     LS_TRY(check_optimizer(&o->optimizer, o->clip_norm, o->ema_decay));
     LS_TRY(check_scaler(&o->scaler));
     if ((o->nonfinite != LS_NONFINITE_STOP && o->nonfinite != LS_NONFINITE_SKIP) || o->max_skips < 1)

@@ -30,6 +30,7 @@ typedef struct ls_compiled {
     ls_objective objective;
     ls_share share; /* which of the step's micro-batches this rank runs */
     int64_t micro_batch, micro_batches, classes;
+    int64_t eval_batch; /* samples of a run of `eval`, or of a predictor */
     bool loss_scaling, clipping, averaging, mean_of_means, padding;
     /* `micro` writes the gradients of units with weights (ls_unit) to the memory of the weights, part by
      * part after their last read. `update` replaces them by new weights. */

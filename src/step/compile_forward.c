@@ -210,9 +210,11 @@ ls_status ls_compile_predictions(ls_compiled *c, const ls_graph *model, int64_t 
 {
     ls_graph *g = NULL;
     ls_status s;
-    *c = (ls_compiled){
-        .device = *d, .micro_batch = batch, .micro_batches = 1, .parallel = { LS_PARALLEL_DEFAULTS }
-    };
+    *c = (ls_compiled){ .device = *d,
+                        .micro_batch = batch,
+                        .micro_batches = 1,
+                        .eval_batch = batch,
+                        .parallel = { LS_PARALLEL_DEFAULTS } };
     LS_TRY(ls_parallel_check(&c->parallel));
     LS_TRY(ls_parallel_share(&c->share, &c->parallel, 1));
     LS_TRY_TO(s, ls_compiled_keep(c, p), end);

@@ -136,9 +136,11 @@ static void add_sample(split_sums *s, const batch_term *b, int64_t sample, int64
     const bool by_row = t->kind || (t->weigh != LS_BY_SAMPLE && t->field_each == t->each);
     for (int64_t i = row * t->each; i < (row + 1) * t->each; i++) {
         const double w = weight(t, b->field, i);
-        if (w == 0)
+        const bool multiplies = t->weigh != LS_OVER_FIELD;
+        if (w == 0 && multiplies)
             continue;
-        if (!ls_sums_add(b->sums, t, i, row_of(b->rows, i), b->targets ? row_of(b->targets, i) : 0, w)) {
+        if (!ls_sums_add(b->sums, t, i, row_of(b->rows, i), b->targets ? row_of(b->targets, i) : 0,
+                         multiplies ? w : 1)) {
             if (sample < s->wild) {
                 s->wild = sample;
                 s->wild_term = b->number;
@@ -381,13 +383,24 @@ static ls_status evaluate_ask(ls_rounds *w, int64_t done, int64_t total)
                          : LS_OK;
 }
 
-ls_status ls_evaluate(ls_trainer *t, const ls_dataset *set, int64_t batch, const ls_ui *ui, ls_rounds *rounds,
+ls_status ls_evaluate_check(const ls_trainer *t, const ls_dataset *set)
+{
+    const int64_t batch = t->compiled.eval_batch * ls_mesh_data_ranks(&t->compiled.parallel.mesh);
+    LS_TRY(ls_trainer_check_data(t, set));
+    return set->n % batch == 0 || !t->compiled.mixing
+               ? LS_OK
+               : ls_fail(LS_E_USAGE, "evaluation of %lld samples, %lld at once: %s", (long long)set->n,
+                         (long long)batch, t->compiled.mixing);
+}
+
+ls_status ls_evaluate(ls_trainer *t, const ls_dataset *set, const ls_ui *ui, ls_rounds *rounds,
                       ls_eval_result *out)
 {
     double start = ls_now();
     *out = (ls_eval_result){ .seconds = 0 };
     const ls_mesh *mesh = &t->compiled.parallel.mesh;
     const int64_t ranks = ls_mesh_data_ranks(mesh), rank = ls_mesh_data_rank(mesh, t->compiled.parallel.rank);
+    const int64_t batch = t->compiled.eval_batch;
     ls_order order = {
         .n = set->n, .global_batch = batch * ranks, .micro_batch = batch, .shuffle = false, .drop_last = false
     };
@@ -401,13 +414,11 @@ ls_status ls_evaluate(ls_trainer *t, const ls_dataset *set, int64_t batch, const
     if (status == LS_OK)
         status = make_rows(&rows, t);
     if (status == LS_OK)
-        status = ls_trainer_check_data(t, set);
+        status = ls_evaluate_check(t, set);
     if (status == LS_OK)
         status = make_pairs(&pairs, o, set);
     if (status == LS_OK)
         status = ls_order_check(&order);
-    if (status == LS_OK && set->n % order.global_batch && t->compiled.mixing)
-        status = ls_fail(LS_E_USAGE, "evaluation of %lld samples: %s", (long long)set->n, t->compiled.mixing);
     if (status == LS_OK)
         status = ls_loader_create(&loader, set, &order, .epochs = 1, .share = { rank, ranks, 1 });
     if (t->group)
@@ -461,7 +472,7 @@ ls_status ls_trainer_evaluate(ls_trainer *t, const ls_dataset *set, ls_metric *o
     const ls_objective *o = &t->compiled.objective;
     const int first = o->n_losses > 1 ? 0 : 1; /* a single loss is shown once, as the sum */
     ls_eval_result e;
-    LS_TRY(ls_evaluate(t, set, t->compiled.micro_batch, NULL, NULL, &e));
+    LS_TRY(ls_evaluate(t, set, NULL, NULL, &e));
     *n = e.metrics.n;
     for (int i = 0; i < *n && i < max; i++)
         out[i] = (ls_metric){ i ? o->terms[first + i - 1].name : "loss", e.metrics.at[i].value };

@@ -13,9 +13,8 @@
 
 static const char *field_name(const ls_node *n)
 {
-    return n->op == &ls_op_input && ls_source_is(n).what == LS_IS_NAMED
-               ? ((const ls_source_attrs *)n->attrs)->name
-               : NULL;
+    const int64_t what = n->op == &ls_op_input ? ls_source_is(n).what : LS_IS_SEED;
+    return what == LS_IS_NAMED || what == LS_IS_EVAL_INPUT ? ((const ls_source_attrs *)n->attrs)->name : NULL;
 }
 
 size_t ls_field_bytes(const ls_graph *g)
@@ -34,6 +33,45 @@ int ls_trainer_field_find(const ls_trainer *t, const char *name)
     return -1;
 }
 
+static ls_status not_of_samples(const char *name, const ls_type *type)
+{
+    char text[128];
+    return ls_fail(
+        LS_E_ARG,
+        "the model's input \"%s\" is %s: it takes a field of the samples, so it must be [batch, ..]", name,
+        ls_type_text(text, type));
+}
+
+/* Finds or adds the field of an input, and binds the input. */
+static ls_status bind_input(ls_trainer *t, const ls_node *n, bool evaluates)
+{
+    const char *name = field_name(n);
+    const int64_t batch = evaluates ? t->compiled.eval_batch : t->compiled.micro_batch;
+    const int k = ls_trainer_field_find(t, name);
+    ls_trainer_field *f = &t->fields[k < 0 ? t->n_fields : k];
+    const bool same = evaluates && f->at && ls_source_is(n).what == LS_IS_NAMED;
+    ls_place place = f->own;
+    ls_binding *at = f->at;
+    f->name = name;
+    if (!same) {
+        LS_TRY(ls_session_place_of(t->session, ls_source_is(n), name, &place));
+        LS_TRY(ls_session_binding(t->session, ls_source_is(n), name, &at));
+    }
+    if (place.type.ndim < 1 || place.type.dims[0] % batch)
+        return not_of_samples(name, &place.type);
+    if (evaluates) {
+        f->eval = place;
+        f->eval_at = at;
+    }
+    if (!evaluates || k < 0) {
+        f->own = place;
+        f->own.type.dims[0] = place.type.dims[0] / batch * t->compiled.micro_batch;
+        f->at = evaluates ? NULL : at;
+    }
+    t->n_fields += k < 0;
+    return LS_OK;
+}
+
 ls_status ls_trainer_bind_fields(ls_trainer *t)
 {
     static const int PROGRAMS[] = { LS_MICRO, LS_EVAL };
@@ -46,25 +84,10 @@ ls_status ls_trainer_bind_fields(ls_trainer *t)
         return ls_fail(LS_E_MEMORY, "out of memory for a trainer");
     for (int p = 0; p < 2; p++) {
         const ls_plan *plan = t->compiled.plans[PROGRAMS[p]];
-        for (int i = 0; plan && i < plan->graph->n_nodes; i++) {
-            const char *name = field_name(plan->graph->nodes[i]);
-            if (!name || ls_trainer_field_find(t, name) >= 0)
-                continue;
-            ls_trainer_field *f = &t->fields[t->n_fields];
-            f->name = name;
-            LS_TRY(ls_session_place_of(t->session, (ls_identity){ 0 }, name, &f->own));
-            LS_TRY(ls_session_binding(t->session, name, &f->at));
-            t->n_fields++;
-        }
+        for (int i = 0; plan && i < plan->graph->n_nodes; i++)
+            if (field_name(plan->graph->nodes[i]))
+                LS_TRY(bind_input(t, plan->graph->nodes[i], PROGRAMS[p] == LS_EVAL));
     }
-    for (int i = 0; i < t->n_fields; i++)
-        if (t->fields[i].own.type.ndim < 1 || t->fields[i].own.type.dims[0] % t->compiled.micro_batch) {
-            char text[128];
-            return ls_fail(LS_E_ARG,
-                           "the model's input \"%s\" is %s: it takes a field of the samples, so it must "
-                           "be [batch, ..]",
-                           t->fields[i].name, ls_type_text(text, &t->fields[i].own.type));
-        }
     return LS_OK;
 }
 
@@ -212,13 +235,17 @@ ls_status ls_trainer_feed_pair(ls_trainer *t, const void *inputs, const int32_t 
     return LS_OK;
 }
 
-/* Converts micro-batch k from f32 to f64, or from f64 to f32. *out stays until the end of the step. */
-static ls_status convert(ls_trainer *t, ls_trainer_field *f, int64_t k, const char *from, const char **out)
+/* Converts batch k, of this type, from f32 to f64, or from f64 to f32. *out stays until the end of the step.
+ */
+static ls_status convert(ls_trainer *t, ls_trainer_field *f, const ls_type *type, int64_t k, const char *from,
+                         const char **out)
 {
-    const int64_t n = ls_type_count(&f->own.type);
-    const size_t bytes = ls_type_bytes(&f->own.type);
+    const int64_t n = ls_type_count(type);
+    const size_t bytes = ls_type_bytes(type),
+                 share = ls_type_bytes(&f->own.type) * (size_t)t->compiled.share.count,
+                 eval = ls_type_bytes(&f->eval.type);
     if (!f->converted)
-        f->converted = ls_sys_malloc(bytes * (size_t)t->compiled.share.count);
+        f->converted = ls_sys_malloc(share > eval ? share : eval);
     LS_TRY(ls_sys_have(f->converted));
     char *to = f->converted + (size_t)k * bytes;
     for (int64_t i = 0; i < n; i++)
@@ -235,19 +262,29 @@ ls_status ls_trainer_fill(ls_trainer *t, int64_t k)
     for (int i = 0; i < t->n_fields; i++) {
         ls_trainer_field *f = &t->fields[i];
         const ls_fed *fed = &t->fed[i];
+        const bool evaluates = k < 0;
+        const ls_type *type = evaluates ? &f->eval.type : &f->own.type;
+        const int64_t batch = evaluates ? 0 : k;
+        ls_binding *at = evaluates ? f->eval_at : f->at;
         const char *from = (const char *)fed->data +
-                           (size_t)(k * ls_type_count(&f->own.type)) * ls_dtype_size(fed->type);
-        if (fed->type != f->own.type.dtype)
-            LS_TRY(convert(t, f, k, from, &from));
-        LS_TRY(ls_session_bind(f->at, from));
+                           (size_t)(batch * ls_type_count(type)) * ls_dtype_size(fed->type);
+        if (!at)
+            continue;
+        if (fed->type != type->dtype)
+            LS_TRY(convert(t, f, type, batch, from, &from));
+        LS_TRY(ls_session_bind(at, from));
     }
     return LS_OK;
 }
 
 void ls_trainer_unfeed(ls_trainer *t)
 {
-    for (int i = 0; i < t->n_fields; i++)
-        (void)ls_session_bind(t->fields[i].at, NULL); /* (which cannot fail) */
+    for (int i = 0; i < t->n_fields; i++) /* (which cannot fail) */
+        for (int p = 0; p < 2; p++) {
+            ls_binding *at = p ? t->fields[i].eval_at : t->fields[i].at;
+            if (at)
+                (void)ls_session_bind(at, NULL);
+        }
 }
 
 int64_t ls_trainer_room(const ls_trainer *t) { return t->compiled.share.count * t->compiled.micro_batch; }

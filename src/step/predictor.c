@@ -31,7 +31,7 @@ struct ls_predictor {
 
 ls_session *ls_predictor_session(const ls_predictor *p) { return p->t->session; }
 
-static int64_t batch_of(const ls_predictor *p) { return p->t->compiled.micro_batch; }
+static int64_t batch_of(const ls_predictor *p) { return p->t->compiled.eval_batch; }
 
 static size_t row_bytes(const ls_predictor *p, const ls_predictor_rows *k)
 {
@@ -110,7 +110,7 @@ ls_status ls_predictor_make(ls_predictor **out, ls_build_fn build, const void *c
                             const ls_trainer_opts *like, const ls_predictor_opts *o, const ls_weights *w)
 {
     const ls_precision precision = ls_trainer_precision(like);
-    const int64_t batch = o->batch ? o->batch : like->micro_batch;
+    const int64_t batch = o->batch ? o->batch : like->eval_batch ? like->eval_batch : like->micro_batch;
     ls_tensor_list want = { 0 };
     ls_device d;
     *out = NULL;
@@ -143,7 +143,7 @@ ls_status ls_predictor_make(ls_predictor **out, ls_build_fn build, const void *c
 static ls_status compile_like(ls_predictor **out, const ls_trainer *t, const ls_predictor_opts *o)
 {
     const ls_compiled *c = &t->compiled;
-    const int64_t batch = o->batch ? o->batch : c->micro_batch;
+    const int64_t batch = o->batch ? o->batch : c->eval_batch;
     ls_device d = c->device;
     d.threads = o->threads > 0 ? o->threads : d.threads;
     if (batch < 1 || o->threads < 0)
@@ -151,11 +151,11 @@ static ls_status compile_like(ls_predictor **out, const ls_trainer *t, const ls_
                        (long long)batch, o->threads);
     if (o->build)
         return build_and_compile(out, o->build, o->config, batch, o->outputs, &c->precision, &d);
-    if (batch != c->micro_batch)
+    if (batch != c->eval_batch)
         return ls_fail(LS_E_ARG,
                        "ls_predictor_of: batch %lld, the trainer's model was built for %lld samples: for "
                        "another batch say .build and .config, too",
-                       (long long)batch, (long long)c->micro_batch);
+                       (long long)batch, (long long)c->eval_batch);
     return predictor_compile(out, c->model, batch, o->outputs, &c->precision, &d);
 }
 
@@ -187,6 +187,8 @@ ls_status ls_predictor_of_with(ls_predictor **out, ls_trainer *t, const ls_predi
     if (o->ema)
         return ls_fail(LS_E_ARG,
                        "ls_predictor_of: .ema is for ls_predictor_open; call ls_trainer_exchange_ema");
+    if (o->best)
+        return ls_fail(LS_E_ARG, "ls_predictor_of: .best is for ls_predictor_open of a run");
     LS_TRY(ls_trainer_needs_weights(t, "ls_predictor_of"));
     ls_status s = predictor_agree(t, compile_like(out, t, o));
     if (s == LS_OK)

@@ -242,7 +242,7 @@ ls_status ls_trainer_eval_fed(ls_trainer *t)
 {
     LS_TRY(ls_trainer_needs_weights(t, "ls_trainer_eval"));
     LS_TRY(ls_trainer_share_buffers(t));
-    ls_status s = ls_trainer_fill(t, 0);
+    ls_status s = ls_trainer_fill(t, -1);
     if (s == LS_OK)
         s = ls_trainer_program(t, LS_EVAL);
     return settle(t, s);

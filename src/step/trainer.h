@@ -22,9 +22,11 @@ enum {
 /* An input of the programs that takes a field of the samples. */
 typedef struct ls_trainer_field {
     const char *name;
-    ls_place own;   /* place of one micro-batch */
-    ls_binding *at; /* programs may read it in the caller's memory */
-    char *put;      /* copies of ls_trainer_put, of this rank's share of a step; NULL: nothing yet */
+    ls_place own;   /* place of one micro-batch; a field of evaluations alone has its type */
+    ls_binding *at; /* programs may read it in the caller's memory; NULL: no step reads it */
+    ls_place eval;  /* the same of a batch of an evaluation, which may be larger or smaller */
+    ls_binding *eval_at;
+    char *put; /* copies of ls_trainer_put, of this rank's share of a step; NULL: nothing yet */
     /* samples in f32 converted for an input in f64, or the other way round; NULL: none yet */
     char *converted;
     int64_t put_to; /* one more than the last sample that was put since the last step */
@@ -173,8 +175,8 @@ ls_status ls_trainer_put_room(const ls_trainer *t, ls_trainer_field *f);
 ls_status ls_trainer_feed(ls_trainer *t, const ls_loader_step *b);
 ls_status ls_trainer_feed_pair(ls_trainer *t, const void *inputs, const int32_t *targets, int64_t count,
                                const char *call);
-/* Lets the programs read micro-batch k of the samples that were fed. With `unfeed` they read their own
- * memory again, so no pointer to the caller's memory is kept. */
+/* Lets `micro` read micro-batch k of the samples that were fed, or `eval` its batch (k -1). With `unfeed`
+ * they read their own memory again, so no pointer to the caller's memory is kept. */
 ls_status ls_trainer_fill(ls_trainer *t, int64_t k);
 void ls_trainer_unfeed(ls_trainer *t);
 /* Bytes of a micro-batch's fields. */

@@ -28,7 +28,7 @@ static ls_status print(const ls_ui *ui, const ls_saved_model *t, const ls_datase
 {
     const bool text = ls_dataset_is_text(set) && !isnan(e->accuracy) &&
                       isnan(ls_metric_list_find(&e->metrics, "perplexity"));
-    char perplexity[40] = "";
+    char perplexity[40] = "", number[32];
     if (!json) {
         if (text)
             ls_snprintf(perplexity, sizeof perplexity, "  perplexity %.6g", exp(e->loss));
@@ -38,16 +38,16 @@ static ls_status print(const ls_ui *ui, const ls_saved_model *t, const ls_datase
         if (isnan(e->loss))
             ls_str_printf(&line, "no loss (%s)", ls_evaluate_why(e, "loss"));
         else
-            ls_str_printf(&line, "loss %.6f%s", e->loss, perplexity);
+            ls_str_printf(&line, "loss %s%s", ls_format_number(number, "%.6f", e->loss), perplexity);
         for (int i = 1; i < e->metrics.n; i++)
             if (isnan(e->metrics.at[i].value))
                 ls_str_printf(&line, "  no %s (%s)", e->metrics.at[i].name,
                               ls_evaluate_why(e, e->metrics.at[i].name));
+            else if (strcmp(e->metrics.at[i].name, "accuracy") != 0)
+                ls_str_printf(&line, "  %s %.6g", e->metrics.at[i].name, e->metrics.at[i].value);
             else
-                ls_str_printf(&line, strcmp(e->metrics.at[i].name, "accuracy") ? "  %s %.6g" : "  %s %.4f",
-                              e->metrics.at[i].name, e->metrics.at[i].value);
-        if (!isnan(e->accuracy))
-            ls_str_printf(&line, "  (%lld of %lld)", (long long)e->correct, (long long)e->count);
+                ls_str_printf(&line, "  accuracy %.4f  (%lld of %lld)", e->accuracy, (long long)e->correct,
+                              (long long)e->count);
         ls_print_line(ui->out, "%s  %.2f s", ls_str_text(&line), e->seconds);
         ls_str_release(&line);
         for (int i = 0; g && i < g->metrics.n; i++)
@@ -133,10 +133,12 @@ static ls_status evaluate(const ls_saved_model *t, ls_group *g, const ls_eval_op
         s = ls_data_agree(g, NULL, set);
     LS_TRY_TO(s, s, end);
     other_data = !g || ls_group_rank(g) == 0 ? ls_saved_model_other_data(t, set) : NULL;
-    LS_TRY_TO(s, ls_evaluate(trainer, set, setup.trainer.micro_batch, ui, &rounds, &e), end);
+    LS_TRY_TO(s, ls_evaluate(trainer, set, ui, &rounds, &e), end);
     if (o->generate) {
         ls_rounds writing = ls_rounds_of_flag(NULL, ui->stop);
-        const ls_split_opts all = { .count = set->n, .how = o->how, .beams = o->beams, .rounds = &writing };
+        const ls_split_opts all = {
+            .samples.n = set->n, .how = o->how, .beams = o->beams, .rounds = &writing
+        };
         ls_trainer_destroy(&trainer);
         LS_TRY_TO(s, generate(&texts, &o->model, set, &all, ui), end);
     }

@@ -15,6 +15,8 @@
 #include "inspect_page.h"
 #include "inspect_recipe.h"
 #include "module_tree.h"
+#include "record/run_choice.h"
+#include "record/rundir.h"
 #include "saved_model.h"
 
 static ls_status print_json(FILE *out, const char *path, int64_t n, const ls_tree_item *items)
@@ -189,18 +191,21 @@ static ls_status inspect_folder(const ls_inspect_opts *o, const ls_ui *ui, const
 ls_status ls_inspect_command(const ls_inspect_opts *o, const ls_ui *ui)
 {
     const char *path = o->model.name;
+    const bool run = ls_dir_exists(path) && ls_run_is(path);
+    if (o->model.best && !run)
+        return ls_fail(LS_E_USAGE, "--best chooses among the checkpoints of a run, and %s is not a run",
+                       path);
     if (o->prefix)
         return inspect_folder(o, ui, path);
-    if (ls_dir_exists(path)) {
-        if (ls_checkpoint_is(path))
-            return inspect_checkpoint(o, ui, path);
-        char *latest = ls_path_join(path, "checkpoints/latest");
-        ls_status s = !latest                    ? ls_sys_have(latest)
-                      : ls_checkpoint_is(latest) ? inspect_checkpoint(o, ui, latest)
-                                                 : inspect_folder(o, ui, path);
-        free(latest);
+    if (run) {
+        char *dir;
+        LS_TRY(ls_run_choose(&dir, path, o->model.best));
+        const ls_status s = inspect_checkpoint(o, ui, dir);
+        free(dir);
         return s;
     }
+    if (ls_dir_exists(path))
+        return ls_checkpoint_is(path) ? inspect_checkpoint(o, ui, path) : inspect_folder(o, ui, path);
     if (o->verify)
         LS_TRY(verify_file(path, ui));
     return is_weights(path) ? inspect_weights(o, ui, path) : ls_inspect_recipe(o, ui);

@@ -316,7 +316,7 @@ static ls_status open_rows(ls_outputs *j)
 static ls_status open_samples(ls_outputs *j)
 {
     const ls_predict_opts *o = j->o;
-    j->batch = j->setup.trainer.micro_batch;
+    j->batch = j->setup.trainer.eval_batch;
     j->n = o->n_inputs;
     if (o->n_inputs && !strcmp(j->saved.recipe->data.type, "arrays"))
         return open_rows(j);

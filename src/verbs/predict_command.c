@@ -113,7 +113,7 @@ static ls_status read_samples(job *j)
 
 static ls_status compute(job *j)
 {
-    int64_t batch = j->setup.trainer.micro_batch, classes = j->setup.classes;
+    int64_t batch = j->setup.trainer.eval_batch, classes = j->setup.classes;
     uint8_t *images = ls_sys_calloc((size_t)batch, j->image_bytes);
     int32_t *labels = ls_sys_malloc(sizeof *labels * (size_t)batch),
             *predicted = ls_sys_malloc(sizeof *predicted * (size_t)batch);
@@ -418,9 +418,6 @@ ls_status ls_predict_command(const ls_predict_opts *o, const ls_ui *ui)
     const bool texts = dot && !strcmp(dot, ".jsonl") &&
                        ls_recipe_model(j.saved.recipe)->samples == LS_SAMPLES_PAIRS;
     s = check_files(&j);
-    if (s == LS_OK && texts && o->random)
-        s = ls_fail(LS_E_USAGE,
-                    "--random: the texts of a T5 are of samples in order: give --first and --count");
     if (s == LS_OK)
         s = texts ? ls_texts_command(o, ui) : predict(&j);
     ls_trainer_destroy(&j.trainer);

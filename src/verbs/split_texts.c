@@ -57,13 +57,14 @@ static ls_status begin(batch *b, const ls_split_opts *o)
 }
 
 /* Padding behind a source is id 0. */
-static ls_status read_samples(batch *b, int64_t first, int64_t n)
+static ls_status read_samples(batch *b, const ls_split_choice *c, int64_t at, int64_t n)
 {
     const int64_t source = ls_type_count(&b->set->fields[0].type),
                   target = ls_type_count(&b->set->fields[1].type);
     for (int64_t i = 0; i < n; i++) {
         int32_t *ids = b->ids + i * source;
-        LS_TRY(b->set->read(b->set, first + i, (void *const[]){ ids, b->targets + i * target }));
+        LS_TRY(b->set->read(b->set, ls_split_sample(c, at + i),
+                            (void *const[]){ ids, b->targets + i * target }));
         int64_t tokens = source;
         while (tokens > 0 && ids[tokens - 1] == 0)
             tokens--;
@@ -110,18 +111,19 @@ static void show(const ls_ui *ui, int64_t done, int64_t total, double start)
                                                   .rate = (double)done / (ls_now() - start) });
 }
 
-/* Generates the texts of n samples from number `at` on. */
+/* Generates the texts of n samples, from number `at` of those taken. */
 static ls_status generate(batch *b, const ls_split_opts *o, const ls_generate_opts *how, int64_t at,
                           int64_t n)
 {
     if (n < 1)
         return LS_OK;
-    LS_TRY(read_samples(b, at, n));
+    const ls_split_choice *c = &o->samples;
+    LS_TRY(read_samples(b, c, at, n));
     ls_generate_opts here = *how;
-    here.sampling.seed += (uint64_t)at; /* a sample's random numbers do not depend on its batch */
+    here.sampling.seed += (uint64_t)(c->first + at); /* a text's random numbers do not depend on its batch */
     LS_TRY(ls_generate_all(b->m->generator, n, b->prompts, &here, b->texts));
     for (int64_t i = 0; i < n; i++)
-        LS_TRY(give(b, at + i, i, o));
+        LS_TRY(give(b, ls_split_sample(c, at + i), i, o));
     return LS_OK;
 }
 
@@ -148,7 +150,7 @@ static ls_status split_texts_run(batch *b, const ls_split_opts *o, int64_t count
     LS_TRY(ask(o, 0, count));
     for (int64_t at = 0; at < count; at += round) {
         const int64_t left = count - at - mine, all = count - at < round ? count - at : round;
-        const ls_status s = generate(b, o, &how, o->first + at + mine, left < b->at_once ? left : b->at_once);
+        const ls_status s = generate(b, o, &how, at + mine, left < b->at_once ? left : b->at_once);
         LS_TRY(agree(o->group, s == LS_E_STOPPED && o->rounds ? LS_OK : s));
         LS_TRY(ask(o, at, count));
         LS_TRY(s);
@@ -161,10 +163,7 @@ static ls_status split_texts_run(batch *b, const ls_split_opts *o, int64_t count
 
 ls_status ls_split_texts(ls_text_model *m, const ls_dataset *set, const ls_split_opts *o, const ls_ui *ui)
 {
-    if (o->first < 0 || o->count < 1 || o->first >= set->n)
-        return ls_fail(LS_E_USAGE, "--first %lld --count %lld: the split has samples 0 to %lld",
-                       (long long)o->first, (long long)o->count, (long long)set->n - 1);
-    const int64_t count = o->count < set->n - o->first ? o->count : set->n - o->first,
+    const int64_t rest = set->n - o->samples.first, count = o->samples.n < rest ? o->samples.n : rest,
                   fit = o->beams < ROWS ? ROWS / o->beams : 1, ranks = ranks_of(o),
                   share = (count + ranks - 1) / ranks;
     batch b = { .m = m, .set = set, .at_once = fit < share ? fit : share };

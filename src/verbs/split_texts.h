@@ -2,6 +2,7 @@
 #pragma once
 #include "base/metric_list.h"
 #include "comm/rounds.h"
+#include "split_choice.h"
 #include "text_model.h"
 
 typedef struct ls_sample_text {
@@ -11,13 +12,13 @@ typedef struct ls_sample_text {
 } ls_sample_text;
 
 typedef struct ls_split_opts {
-    int64_t first, count; /* samples; fewer where the split ends */
+    ls_split_choice samples; /* fewer where the split ends */
     ls_generate_opts how;
     int64_t beams;
     ls_group *group; /* whose ranks share the samples; NULL: one process does all */
     /* LS_E_STOPPED before the next batch, on all ranks, if any is asked to stop; NULL: never */
     ls_rounds *rounds;
-    /* Called in the order of the split, on the rank that generated the text. */
+    /* Called in the order of `samples`, on the rank that generated the text. */
     ls_status (*on_text)(void *context, const ls_sample_text *t);
     /* Called on every rank when each has generated its next share: of `n` samples, rank after rank, at most
      * `each` on a rank. Collective. NULL: nothing is called. */

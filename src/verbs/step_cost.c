@@ -12,12 +12,14 @@
 #include "ops/rules.h"
 #include "step/trainer.h"
 
-/* Of the samples that this rank computes in a step, read ahead. */
+/* Of the samples that this rank computes in a step, read ahead; beside them those of an evaluation, if its
+ * batch is not the micro-batch. */
 static size_t loader_bytes(const ls_compiled *s)
 {
-    const ls_graph *g = s->plans[LS_MICRO]->graph;
     const ls_loader_options o = { LS_LOADER_DEFAULTS };
-    return ls_loader_bytes((size_t)s->share.count * ls_field_bytes(g), o.ring);
+    const size_t step = (size_t)s->share.count * ls_field_bytes(s->plans[LS_MICRO]->graph),
+                 eval = s->eval_batch == s->micro_batch ? 0 : ls_field_bytes(s->plans[LS_EVAL]->graph);
+    return ls_loader_bytes(step, o.ring) + (eval ? ls_loader_bytes(eval, o.ring) : 0);
 }
 
 /* Seconds of copies that are not steps of a program: its queue does them between its kernels. */

@@ -33,7 +33,7 @@ static ls_status open_target(ls_text_model *m, const ls_recipe_arg *arg, bool tr
                         !ls_checkpoint_is(arg->name);
     if (folder || (!trained && is_nothing(arg->name))) {
         char *dir;
-        LS_TRY(ls_folder_find(&dir, arg->name)); /* fails with the message for a missing folder */
+        LS_TRY(ls_folder_find(&dir, arg->name, false)); /* fails with the message for a missing folder */
         free(dir);
     }
     if (folder && arg->best)

@@ -34,13 +34,9 @@ static ls_status add_line(void *context, const ls_sample_text *t)
 static ls_status texts_run(job *j, ls_text_model *m, const ls_predict_opts *o, const ls_ui *ui)
 {
     ls_rounds rounds = ls_rounds_of_flag(NULL, ui->stop);
-    const ls_split_opts all = { .first = o->first,
-                                .count = o->count,
-                                .how = o->how,
-                                .beams = o->beams,
-                                .rounds = &rounds,
-                                .on_text = add_line,
-                                .context = j };
+    ls_split_opts all = {
+        .how = o->how, .beams = o->beams, .rounds = &rounds, .on_text = add_line, .context = j
+    };
     ls_dataset *set = NULL;
     ls_writer file = { .fd = -1 };
     if (!ls_model_reads_sources(m->setup.model))
@@ -53,7 +49,9 @@ static ls_status texts_run(job *j, ls_text_model *m, const ls_predict_opts *o, c
         ls_setup_data(&set, m->saved.recipe, &m->setup, o->train_split ? LS_SPLIT_TRAIN : LS_SPLIT_EVAL, ui));
     /* fails before the long work. A file gets its temporary name behind it, so nothing is left of a process
      * that is killed meanwhile; a pipe stays open. */
-    ls_status s = ls_writer_open(&file, o->out);
+    ls_status s = ls_split_choose(&all.samples, o, set->n);
+    if (s == LS_OK)
+        s = ls_writer_open(&file, o->out);
     if (s == LS_OK) {
         if (file.tmp)
             ls_writer_abort(&file);

@@ -134,9 +134,10 @@ static ls_status existing_run(training *t, bool *done)
                     "train.early_stopping.patience it continues)",
                     d->path, (long long)d->metrics.step, (long long)t->loop.total_steps, why);
     } else if (*done) {
-        char loss[32] = "no loss in the last one";
+        char loss[32] = "no loss in the last one", number[32];
         if (!isnan(d->metrics.loss))
-            ls_snprintf(loss, sizeof loss, "last loss %.4f", d->metrics.loss);
+            ls_snprintf(loss, sizeof loss, "last loss %.20s",
+                        ls_format_number(number, "%.4f", d->metrics.loss));
         ls_log_info("%s is finished: %lld steps, %s; nothing to do (another run.name trains again)", d->path,
                     (long long)d->metrics.step, loss);
     }
@@ -451,6 +452,7 @@ static void release(training *t)
     ls_loop *l = &t->loop;
     free(t->change.what);
     free(l->seconds);
+    ls_profiler_release(&l->profiler);
     ls_snapshots_release(&l->snapshots);
     ls_metric_list_release(&l->from.evaluated);
     ls_trainer_destroy(&l->trainer);

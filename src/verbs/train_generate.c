@@ -8,7 +8,7 @@ ls_status ls_train_generate(ls_loop *l, ls_rounds *rounds, ls_metric_list *metri
                             double *seconds)
 {
     const ls_recipe *r = l->recipe;
-    const ls_split_opts o = { .count = r->eval.generate.samples ? r->eval.generate.samples : l->eval->n,
+    const ls_split_opts o = { .samples.n = r->eval.generate.samples ? r->eval.generate.samples : l->eval->n,
                               .how = { LS_GENERATE_DEFAULTS, .tokens = r->eval.generate.tokens,
                                        .no_repeat = r->eval.generate.no_repeat,
                                        .length_penalty = r->eval.generate.length_penalty },

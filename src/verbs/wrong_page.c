@@ -12,6 +12,7 @@
 #include "base/stop.h"
 #include "base/sys.h"
 #include "data/image.h"
+#include "data/image_set.h"
 #include "pages/page.h"
 #include "step/trainer.h"
 
@@ -56,10 +57,13 @@ static ls_status keep(wrong_job *j, const mistake *m, const uint8_t *image)
 /* Samples first .. first + n - 1; the rest of the batch is padding. */
 static ls_status wrong_batch(wrong_job *j, int64_t first, int64_t n)
 {
-    const int64_t batch = j->setup.trainer.micro_batch, classes = j->setup.classes;
+    const int64_t batch = j->setup.trainer.eval_batch, classes = j->setup.classes;
     for (int64_t i = 0; i < n; i++) {
         void *const to[] = { j->images + (size_t)i * j->image_bytes, &j->labels[i] };
+        const int64_t replaced = ls_images_replaced();
         LS_TRY(j->set->read(j->set, first + i, to));
+        if (ls_images_replaced() != replaced) /* broken: the image and label are those of another */
+            j->labels[i] = LS_IGNORE_LABEL;
     }
     for (int64_t i = n; i < batch; i++)
         j->labels[i] = LS_IGNORE_LABEL;
@@ -83,7 +87,7 @@ static ls_status wrong_batch(wrong_job *j, int64_t first, int64_t n)
 
 static ls_status predict_all(wrong_job *j)
 {
-    const int64_t batch = j->setup.trainer.micro_batch;
+    const int64_t batch = j->setup.trainer.eval_batch;
     const double start = ls_now();
     for (int64_t at = 0, n; at < j->set->n; at += n) {
         n = j->set->n - at < batch ? j->set->n - at : batch;
@@ -189,7 +193,7 @@ static ls_status wrong_run(wrong_job *j)
     LS_TRY(ls_setup_data(&j->set, j->saved->recipe, &j->setup,
                          j->o->train_split ? LS_SPLIT_TRAIN : LS_SPLIT_EVAL, j->ui));
     free(ls_saved_model_other_data(j->saved, j->set));
-    const size_t batch = (size_t)j->setup.trainer.micro_batch;
+    const size_t batch = (size_t)j->setup.trainer.eval_batch;
     j->image_bytes = (size_t)j->setup.channels * (size_t)j->setup.size * (size_t)j->setup.size;
     j->at = ls_sys_calloc((size_t)j->o->count + 1, sizeof *j->at);
     j->images = ls_sys_calloc(batch, j->image_bytes);

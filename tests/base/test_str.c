@@ -304,6 +304,8 @@ static void numbers(void **state)
     assert_string_equal(ls_format_number(b, "%.3g", 1.25e+10), "1.25e10");
     assert_string_equal(ls_format_number(b, "%.2e", 2e-100), "2.00e-100");
     assert_string_equal(ls_format_number(b, "%.0e", 1), "1e0");
+    assert_string_equal(ls_format_number(b, "%.4f", 999999999), "999999999.0000");
+    assert_string_equal(ls_format_number(b, "%.4f", -4.3515e30), "-4.3515e30");
     assert_string_equal(ls_format_number(b, "%.2f%%", 12.5), "12.50%");
     assert_string_equal(ls_format_number(b, "%g", -INFINITY), "-inf");
     assert_string_equal(ls_format_f64(b, 0.1), "0.1");

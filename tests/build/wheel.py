@@ -53,6 +53,13 @@ rmse = np.sqrt(np.mean((y - evaluated["y"]) ** 2))
 assert abs(rmse / run.metrics("eval")["rmse"][-1] - 1) < 1e-5, rmse
 assert np.array_equal(predict(x=np.asfortranarray(evaluated["x"])[::2])["y"], y[::2])  # any strides
 refused('no input "z"', predict, z=evaluated["x"])
+refused(
+    "[8], the model takes f32 [8, 8] for 8 samples; dimension 0 is the samples", predict, x=evaluated["x"][0]
+)
+double = evaluated["x"].astype("f8")
+refused(
+    "[100, 7], the model takes f32 [100, 8] for 100 samples; f32 and f64 both fit", predict, x=double[:, :7]
+)
 
 weights = lockstep.load(run.checkpoint())
 assert weights["layers.0.weight"].shape == (16, 8) and weights["layers.0.weight"].dtype == np.float32

@@ -73,6 +73,10 @@ has out 'huber_y .*cross_entropy_kind .*r2_y .*accuracy_kind'
 # ---- scaling comes with the weights of model.init, unless it is asked for again
 try 0 train mlp-regression -q --set run.name=more --set model.init=runs/mlp-regression/checkpoints/latest --set train.epochs=1 --set data.train.x=eval.csv:p,q,r --set data.train.y=eval.csv:u,v --set optimizer.lr=0
 cmp runs/more/checkpoints/latest/model.safetensors runs/mlp-regression/checkpoints/latest/model.safetensors || bad "scaling or weights are others than those of model.init"
+# a run stands for its newest checkpoint
+try 0 train mlp-regression --set run.name=of_run --set model.init=runs/mlp-regression --set train.epochs=1 --set data.train.x=eval.csv:p,q,r --set data.train.y=eval.csv:u,v --set optimizer.lr=0
+once err "^init   the newest checkpoint of runs/mlp-regression: $(readlink runs/mlp-regression/checkpoints/latest)$"
+cmp runs/of_run/checkpoints/latest/model.safetensors runs/more/checkpoints/latest/model.safetensors || bad "$what: other weights than those of the checkpoint"
 try 0 train mlp-regression -q --set run.name=again --set model.init=runs/mlp-regression/checkpoints/latest --set train.epochs=1 --set data.train.x=eval.csv:p,q,r --set data.train.y=eval.csv:u,v --set optimizer.lr=0 --set model.refit=true
 cmp -s runs/again/checkpoints/latest/model.safetensors runs/mlp-regression/checkpoints/latest/model.safetensors && bad "model.refit: true finds no other scaling"
 awk -F, -v OFS=, 'NR > 1 { $3 = 7 } { print }' train.csv >constant.csv

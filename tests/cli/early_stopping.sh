@@ -34,12 +34,14 @@ try 0 train recipe.yaml --set run.name=whole
 best=$(readlink runs/whole/checkpoints/best) last=$(readlink runs/whole/checkpoints/latest); step=$((10#${best#step-}))
 [ "$best" != "$last" ] || bad "the last checkpoint is the best one: nothing to choose"
 said="^early stopping ended runs/whole: this is its best checkpoint, step $step; its last one is runs/whole/checkpoints/latest$"
-for form in "eval runs/whole" "eval recipe.yaml --set run.name=whole" "export runs/whole --to e.pt --force"; do try 0 $form; once err "$said"; has out 'runs/whole/checkpoints/best'; done
+for form in "eval runs/whole" "eval recipe.yaml --set run.name=whole" "export runs/whole --to e.pt --force" "inspect runs/whole"; do try 0 $form; once err "$said"; has out 'runs/whole/checkpoints/best'; done
 try 0 predict runs/whole --out b.csv; once err "$said"
 for form in runs/whole/checkpoints/best "runs/whole --best"; do try 0 predict $form --out c.csv; times 0 err '^early'; cmp b.csv c.csv || bad "$what: other weights"; done
 try 0 predict runs/whole/checkpoints/latest --out c.csv; if cmp -s b.csv c.csv; then bad "$what: the weights of the best one"; fi
 try 0 runs --json; has out "\"name\":\"whole\",.*\"best\":\{\"metric\":\"eval_loss\",\"value\":0\.[0-9]+,\"step\":$step\}"
 refused 2 'best chooses among the checkpoints of a run' eval runs/whole/checkpoints/best --best
+refused 2 'best chooses among the checkpoints of a run, and e.pt is not a run' inspect e.pt --best
+try 0 inspect runs/whole --best; times 0 err '^early'; has out 'runs/whole/checkpoints/best'
 refused 2 'best chooses among the checkpoints of a run, and e.pt is not a run' export e.pt --best --to f.pt
 try 0 train recipe.yaml --set run.name=whole
 has err 'runs/whole is finished after step .* by early stopping: .*nothing to do'

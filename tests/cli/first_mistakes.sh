@@ -21,8 +21,8 @@ recipe 5 'id,inside temperature,pressure in the main pipe,kind,humidity of the r
 # ---- the table
 refused 1 'rooms.csv line 2, column "site": "south" is not a number; replace texts by numbers, or leave the column out' train texts.yaml
 refused 1 'rooms.csv row 31: x\[2\] \(column "humidity of the room"\) is NaN' train gaps.yaml
-refused 2 'rooms.csv holds data and is no recipe' train rooms.csv
-refused 2 'rooms.csv holds data and is no recipe' data rooms.csv
+refused 2 'rooms.csv holds data and is not a recipe' train rooms.csv
+refused 2 'rooms.csv holds data and is not a recipe' data rooms.csv
 sed -i 's/,,/,0.5,/' rooms.csv
 try 0 data long.yaml # its columns are counted, not repeated in every message
 has out 'rooms.csv, 5 columns \(48 of 60 rows\)'

@@ -168,6 +168,7 @@ try 0 predict runs/holes --out h.csv; once h.csv '^1,val/ant/1.ppm,,,,$'; times 
 try 0 predict runs/holes --out h.jsonl; once h.jsonl '"file":"val/ant/1.ppm","class":null,"probability":null\}$'
 try 0 predict runs/holes --out h.npy; [ "$(od -An -v -tf4 -w12 -j128 h.npy | grep -n nan | tr -s ' ' | tr -d -)" = '2: nan nan nan' ] || bad "$what: other rows are NaN"
 try 0 predict runs/holes --split train --out h.csv; once h.csv '^[0-9]+,train/bee/3.PPM,,,,$'
+try 0 predict runs/holes --split train --wrong --out w.html; has out ' mistakes, of 23 samples$'
 try 0 predict runs/holes; times 0 out '^eval 1 '; has out '^9 of 9 right'
 try 0 predict runs/holes holes/val/ant/?.ppm; times 0 out '^1.ppm'; times 3 out '^[023].ppm +ant '
 has err 'holes/val/ant/1.ppm: truncated at offset 400.*; the image is left out'
@@ -177,6 +178,7 @@ refused 1 'loading.*3.PPM: truncated.*; mend or remove the file, or leave broken
 refused 1 'holes/val/ant/1.ppm: truncated.*data.on_error=skip' predict runs/whole holes/val/ant/1.ppm
 # letters of two bytes take one column
 cp set/val/bee/1.PPM 'Grün 1.ppm'; try 0 predict runs/whole 'Grün 1.ppm' set/val/bee/1.PPM; times 2 out '^(Grün 1.ppm|1.PPM     )  bee '
+cp set/val/bee/1.PPM $'Gru\u0308n 1.ppm'; try 0 predict runs/whole $'Gru\u0308n 1.ppm' 'Grün 1.ppm'; times 2 out $'^Gr(ü|u\u0308)n 1.ppm  bee '
 
 # ---- what is wrong is named
 run=(train small.yaml --set train.steps=1 --set run.name=bad)

@@ -47,6 +47,50 @@ refused 2 "recipe.yaml:3: model.path: ./model.so: no such file; build the module
 try 0 eval runs/pendulum --set model.path=./moved.so
 mv moved.so model.so
 
+# ---- a network of one's own on images of a known kind: fields `images` and `labels`, augmented, with the recipe's loss
+cat >net.c <<'EOT'
+#include <lockstep/lockstep.h>
+static ls_status build(ls_graph *g, const void *self, int64_t batch)
+{
+    (void)self;
+    ls_value x = ls_normalize_pixels(g, ls_input(g, "images", LS_TYPE(LS_U8, batch, 1, 28, 28)), 0.5, 0.5);
+    x = ls_relu(g, ls_batch_norm(g, "bn", ls_conv2d(g, "conv", x, 4, 3, .stride = 2, .padding = 1)));
+    x = ls_dropout(g, "drop", ls_reshape(g, x, batch, -1), 0.2);
+    ls_output(g, "logits", ls_linear(g, "fc", x, 10));
+    return ls_graph_finish(g);
+}
+LS_MODULE_EXPORT const ls_model_module *lockstep_module(void)
+{
+    static const ls_model_module module = { LS_MODULE_DEFAULTS, .name = "net", .version = "1", .build = build };
+    return &module;
+}
+EOT
+build net.c -o net.so
+cat >net.yaml <<'EOT'
+model: {type: module, path: ./net.so}
+loss: {type: cross_entropy, of: logits, target: labels}
+data: {type: shapes, augment: {crop: padded, padding: 2, flip: 0.5}}
+train: {epochs: 2, steps_per_epoch: 6, global_batch: 32, micro_batch: 16, label_smoothing: 0.1}
+threads: 1
+EOT
+try 0 train net.yaml
+has err 'eval loss [0-9.]+  accuracy [0-9.]+%'
+try 0 train net.yaml --set run.name=net2 --workers 2
+cmp runs/net/checkpoints/latest/model.safetensors runs/net2/checkpoints/latest/model.safetensors || bad "$what: ranks change a bit"
+for set in data.augment=none train.label_smoothing=0; do
+    try 0 train net.yaml --set run.name=plain-${set%=*} --set $set
+    ! cmp -s runs/net/checkpoints/latest/model.safetensors runs/plain-${set%=*}/checkpoints/latest/model.safetensors || bad "$what: no effect"
+done
+try 0 eval net.yaml
+has out 'macro'
+try 0 data net.yaml
+has out 'images +u8 \[1, 28, 28\]'
+refused 2 'data.augment.mixup: mixup and cutmix mix two labels, and the loss of a module has one' train net.yaml --set run.name=x --set data.augment.mixup=0.2
+refused 2 'data.std: a module gets pixels of 0 to 255 and scales them itself' train net.yaml --set run.name=x --set data.std=0.3
+refused 2 'a module takes fashion-mnist, mnist, idx, shapes, arrays or data of its own' train net.yaml --set run.name=x --set data.type=images --set data.path=.
+sed 's/^loss.*//' net.yaml >no_loss.yaml
+refused 2 'train.label_smoothing: the module declares its loss itself: call ls_cross_entropy_smooth' train no_loss.yaml --set run.name=x
+
 # ---- the graph is the identity
 echo '/* another file */ extern int unused; int unused = 1;' >>model.c; make -s CC="$cc" LOCKSTEP_CFLAGS="-I$root/include $sanitize"
 try 0 train recipe.yaml --set train.epochs=21 --set threads=1; has err "model.so is not the file that the run began with; its graph is the same"
@@ -144,6 +188,13 @@ try 0 predict ids.yaml --out q.csv; has q.csv '^sample,row,kind,kind.probability
 grep -v ^loss: ids.yaml >own.yaml # a loss of the module's own, by the entries that count
 try 0 train own.yaml --set model.path=./own.so --set run.name=own
 try 0 data own.yaml --set model.path=./own.so; has out '^kind +i32 '
+# weights of classes, the same on two ranks; drawn samples; a number for each class of the output, said before data are read
+try 0 train ids.yaml --set run.name=weighed --set train.micro_batch=4 --set loss.class_weights=balanced; has err 'cross_entropy_unweighted [0-9.]+'
+try 0 train ids.yaml --set run.name=weighed2 --set train.micro_batch=4 --set loss.class_weights=balanced --workers 2
+cmp runs/weighed/checkpoints/latest/model.safetensors runs/weighed2/checkpoints/latest/model.safetensors || bad "ranks change a bit"
+cmp -s runs/weighed/checkpoints/latest/model.safetensors runs/i32/checkpoints/latest/model.safetensors && bad "weights change nothing"
+try 0 train ids.yaml --set run.name=drawn --set data.sampler=balanced
+refused 2 'loss: class_weights: 2 numbers for 3 classes' plan ids.yaml --set 'loss.class_weights=[1, 2]'
 { head -c 136 i64.npy; printf '\0\0\0\0\1\0\0\0'; tail -c +145 i64.npy; } >big.npy
 try 1 train ids.yaml --set run.name=big --set data.train.ids=big.npy; has err "big.npy row 0: ids\[1\] is 4294967296, which is not an integer of 32 bits"
 npy '<f4' '\0\0\0' >f32.npy; refused 2 'f32.npy: it is f32 \[40, 2\], and "ids" must be integers: save array.astype\(.int32.\)' train ids.yaml --set run.name=none --set data.train.ids=f32.npy

@@ -95,4 +95,10 @@ for way in stop skip; do
     done
     has runs/never-$way/result.json '"state":"failed"'
 done
+
+# ---- a loss of many digits is shown as what it is, and a long message says that it goes on
+data large.csv "" 1e15
+try 0 train recipe.yaml --set run.name=large --set data.train.x=large.csv:a,b,c --set data.train.y=large.csv:y; has err 'train loss [0-9.]+e(28|29)  '
+try 1 train recipe.yaml --set run.name=long
+try 0 runs; has out '^ +step 5 .* \.\.\.$'
 finish

@@ -42,6 +42,8 @@ says '^0$' '[...document.querySelectorAll(".plot>svg")].reduce((n, s) => { const
 fine runs/first/log/rank-0.step.html
 says 'Step of first,measured' 'document.querySelector("h1").textContent + "," + steps[0].kind'
 fine runs/first/step.html
+says '^[0-9]+ true$' '(t => t.length + " " + t.every(r => r.title.endsWith(".")))([...document.querySelectorAll("#ops tbody tr")])'
+says '^[A-Z].*\.$' 'choose(drawings[0], steps[0].spans.find(s => s.node.op === "linear")), [...facts.querySelectorAll("dt")].find(e => e.textContent === "computes").nextSibling.textContent'
 
 # ---- the step: its numbers are the plan's, and what the drawing shows of an operation is what explain says of it
 unset LOCKSTEP_ISA

@@ -80,6 +80,12 @@ try 0 predict folder --set data.tokenizer=bytes --prompt "the cat and the owl, t
 try 0 predict runs/whole --out eval.jsonl --tokens 5; has err "10 texts in eval.jsonl"
 [ "$(wc -l <eval.jsonl)" = 10 ] || bad "$what: not a line for each of 10 samples"
 has eval.jsonl '^\{"sample":0,"text":"[a-z]*","target":"[a-z]{3}"\}'
+try 0 predict runs/whole --random 4 --seed 2 --out drawn.jsonl --tokens 5; has err "4 texts in drawn.jsonl"
+while read -r line; do grep -qxF "$line" eval.jsonl || bad "$what: not in eval.jsonl: $line"; done <drawn.jsonl
+[ "$(sort -u drawn.jsonl | wc -l)" = 4 ] || bad "$what: a sample twice"
+if cmp -s drawn.jsonl <(head -n 4 eval.jsonl); then bad "$what: the first samples"; fi
+try 0 predict runs/whole --random 99 --seed 2 --out drawn.jsonl --tokens 5; cmp <(sort drawn.jsonl) <(sort eval.jsonl) || bad "$what: not all samples"
+refused 2 "first 10 --count .*the split has samples 0 to 9" predict runs/whole --first 10 --out x.jsonl --tokens 5
 # interrupted, it leaves what had the name before, and no file beside it unless it was killed
 sleep 3; try 0 predict runs/whole --out eval.jsonl --tokens 5 # the digest of data older than 2 s is remembered: a write less
 cp eval.jsonl all.jsonl; cp eval.jsonl before.jsonl; rm eval.jsonl

@@ -98,6 +98,7 @@ shown | cut -d' ' -f5 | sort -c -n || bad "$what: not the worst first"
 shown | cut -d' ' -f1-4 | sort -n | cmp - <(sed -nE 's/^eval ([0-9]+) +([0-9]) +([0-9]) +([0-9.]+) +wrong$/\1 \2 \3 \4/p' <<<"$("$lockstep" predict runs/one --count 37 2>/dev/null)") || bad "$what: other mistakes than the table: $(shown)"
 try 0 predict runs/one --wrong --out w2.html --count 2; times 2 w2.html '^<figure>'; cmp <(grep '^<figure>' w2.html) <(grep '^<figure>' w.html | head -n 2) || bad "$what: not the two worst"
 try 0 predict runs/one --wrong --set train.micro_batch=16; cmp w.html wrong.html || bad "$what: another page with another batch"
+try 0 predict runs/one --wrong --set eval.batch=11; cmp w.html wrong.html || bad "$what: another page with another batch"
 refused 2 '--out w.htm: --wrong writes a page, whose name ends in .html' predict runs/one --wrong --out w.htm
 refused 2 '--out w.csv: --wrong writes a page' predict runs/one --wrong --out w.csv
 refused 2 'w.html: the name must end in .svg .*; .html is for --wrong' predict runs/one --out w.html

@@ -28,8 +28,8 @@ static void inputs_are_read_where_they_are(void **state)
             p[i] = plan_of(g, "cpu", 1);
         }
         ASSERT_OK(ls_session_create(&s, 2, p, NULL));
-        ASSERT_FAILS(ls_session_binding(s, "y", &b), LS_E_ARG, "\"y\"");
-        ASSERT_OK(ls_session_binding(s, "x", &b));
+        ASSERT_FAILS(ls_session_binding(s, (ls_identity){ 0 }, "y", &b), LS_E_INTERNAL, "\"y\"");
+        ASSERT_OK(ls_session_binding(s, (ls_identity){ 0 }, "x", &b));
         float mine[2][9] = { { 0 } };
         for (int k = 0; k < 18; k++)
             mine[k / 9][k % 9] = (float)k;
@@ -68,7 +68,7 @@ static void bound_states_are_copied(void **state)
     ls_session *s;
     ls_binding *b;
     ASSERT_OK(ls_session_create(&s, 2, plans, NULL));
-    ASSERT_OK(ls_session_binding(s, "w", &b));
+    ASSERT_OK(ls_session_binding(s, (ls_identity){ 0 }, "w", &b));
     float mine[16];
     for (int i = 0; i < 16; i++)
         mine[i] = (float)i;
@@ -112,7 +112,7 @@ static ls_status add_bound(ls_group *group, void *context)
     if (status == LS_OK)
         status = ls_session_create(&s, 1, &plan, &(ls_session_opts){ .group = group, .parallel = &of });
     if (status == LS_OK)
-        status = ls_session_binding(s, "x", &b);
+        status = ls_session_binding(s, (ls_identity){ 0 }, "x", &b);
     if (status == LS_OK)
         status = ls_session_bind(b, mine);
     if (status == LS_OK)

@@ -368,6 +368,7 @@ static void refuses(void **state)
     ASSERT_FAILS(ls_generator_open(&g, ls_test_path("config.json")), LS_E_USAGE, "a file, not a folder");
     ASSERT_FAILS(ls_generator_open(&g, ls_test_dir()), LS_E_UNSUPPORTED,
                  "config.json: has no \"model_type\"");
+    ASSERT_FAILS(ls_generator_open(&g, ls_test_dir(), .best = true), LS_E_USAGE, "only a run has a best");
     ASSERT_OK(ls_file_write(ls_test_path("recipe.yaml"), "{}", 2));
     ASSERT_FAILS(ls_generator_open(&g, ls_test_dir()), LS_E_IO, "the run has no checkpoint yet");
 }

@@ -187,7 +187,7 @@ static ls_status train(job *j, ls_trainer *t)
         for (int i = 0; i < LOSSES && r.n_losses == LOSSES; i++)
             j->losses[k][1 + i] = r.losses[i].value;
     }
-    LS_TRY_TO(s, ls_evaluate(t, &SET, MICRO, NULL, NULL, &e), end);
+    LS_TRY_TO(s, ls_evaluate(t, &SET, NULL, NULL, &e), end);
     LS_TRY_TO(s, e.metrics.n <= MOST_METRICS ? LS_OK : LS_E_INTERNAL, end);
     j->n_metrics = e.metrics.n;
     for (int i = 0; i < e.metrics.n; i++) {
@@ -353,7 +353,7 @@ static void targets_are_not_rounded_to_bf16(void **state)
             want += pow((double)target(i, k), 2) / (2 * BATCH * Y);
             distance += fabs((double)target(i, k)) / (2 * BATCH * Y);
         }
-    ASSERT_OK(ls_evaluate(t, &first_16, 2 * BATCH, NULL, NULL, &e));
+    ASSERT_OK(ls_evaluate(t, &first_16, NULL, NULL, &e));
     ASSERT_OK(ls_loader_create(&loader, &first_16, &order));
     ASSERT_OK(ls_loader_next(loader, &b, &done));
     ASSERT_OK(ls_trainer_step_from(t, &b, 0, &r));

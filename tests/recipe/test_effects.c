@@ -57,6 +57,7 @@ static const struct {
     { "parallel.data", "the layout for every number of ranks" },
     { "precision.param", "every product has it" },
     { "eval.every_epochs", "every run has epochs" },
+    { "eval.batch", "every evaluation and prediction has a batch" },
     { "eval.metrics", "every evaluation has them; without an accuracy they are refused" },
     { "checkpoint.every_epochs", "every run has epochs" },
     { "checkpoint.verify", "every checkpoint is opened so" },

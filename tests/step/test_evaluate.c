@@ -42,8 +42,9 @@ typedef struct rank {
     pthread_t thread;
     ls_group *group;
     int64_t batch;
-    float bias; /* of class 3 */
-    int tp;     /* ranks that compute the same samples; of the mesh dp x tp */
+    bool trains; /* the trainer has the programs of a step, for micro-batches of 8 */
+    float bias;  /* of class 3 */
+    int tp;      /* ranks that compute the same samples; of the mesh dp x tp */
     ls_eval_result result;
     int64_t pairs[CLASSES * CLASSES]; /* its confusion matrix */
     ls_status status;
@@ -54,8 +55,8 @@ static ls_status evaluate(rank *r)
 {
     ls_trainer *t;
     ls_named_tensor p[32];
-    LS_TRY(ls_trainer_create(&t, training_build_vit, &VIT, .micro_batch = r->batch, .threads = 1,
-                             .eval_only = true));
+    LS_TRY(ls_trainer_create(&t, training_build_vit, &VIT, .micro_batch = r->trains ? 8 : r->batch,
+                             .eval_batch = r->trains ? r->batch : 0, .threads = 1, .eval_only = !r->trains));
     ls_status s = ls_trainer_init(t, 5);
     int n = training_parameters(t, p, 32);
     for (int i = 0; i < n; i++)
@@ -73,7 +74,7 @@ static ls_status evaluate(rank *r)
     };
     t->compiled.parallel.rank = r->group ? ls_group_rank(r->group) : 0;
     if (s == LS_OK)
-        s = ls_evaluate(t, &SET, r->batch, NULL, NULL, &r->result);
+        s = ls_evaluate(t, &SET, NULL, NULL, &r->result);
     if (r->result.confusions.n == 1)
         memcpy(r->pairs, r->result.confusions.at[0].counts, sizeof r->pairs);
     ls_eval_result_release(&r->result); /* its plain numbers stay */
@@ -90,12 +91,12 @@ static void *run(void *context)
     return NULL;
 }
 
-static void run_ranks(rank *r, int ranks, int tp, int64_t batch, float bias)
+static void run_ranks(rank *r, int ranks, int tp, int64_t batch, bool trains, float bias)
 {
     ls_group *groups[MOST];
     ASSERT_OK(ls_group_threads(groups, ranks));
     for (int i = 0; i < ranks; i++) {
-        r[i] = (rank){ .group = groups[i], .batch = batch, .bias = bias, .tp = tp };
+        r[i] = (rank){ .group = groups[i], .batch = batch, .trains = trains, .bias = bias, .tp = tp };
         assert_int_equal(pthread_create(&r[i].thread, NULL, run, &r[i]), 0);
     }
     for (int i = 0; i < ranks; i++)
@@ -127,11 +128,10 @@ static void padding_must_not_change_a_metric(void **state)
                                     .eval_only = true));
         ASSERT_OK(ls_trainer_init(t, 5));
         if (i == 0)
-            ASSERT_FAILS(ls_evaluate(t, &SET, batches[i], NULL, NULL, &halves), LS_E_USAGE,
-                         "evaluation of 70 samples", "test_evaluate.c:", "\"distance\"",
-                         "micro-batches that divide the samples");
+            ASSERT_FAILS(ls_evaluate(t, &SET, NULL, NULL, &halves), LS_E_USAGE, "evaluation of 70 samples",
+                         "test_evaluate.c:", "\"distance\"", "micro-batches that divide the samples");
         else
-            ASSERT_OK(ls_evaluate(t, &SET, batches[i], NULL, NULL, i == 1 ? &whole : &halves));
+            ASSERT_OK(ls_evaluate(t, &SET, NULL, NULL, i == 1 ? &whole : &halves));
         ls_trainer_destroy(&t);
     }
     assert_true(ls_metric_list_find(&whole.metrics, "distance") > 0);
@@ -169,7 +169,7 @@ static void the_same_bits_on_any_number_of_ranks(void **state)
         for (int j = 0; j < 3; j++) {
             rank r[MOST];
             memset(reads, 0, sizeof reads);
-            run_ranks(r, counts[k], 1, batches[j], 0.25f);
+            run_ranks(r, counts[k], 1, batches[j], k < 2, 0.25f);
             for (int i = 0; i < counts[k]; i++) {
                 if (r[i].status != LS_OK)
                     fail_msg("%d ranks, rank %d: %s", counts[k], i, r[i].message);
@@ -193,7 +193,7 @@ static void ranks_of_a_tensor_axis_count_once(void **state)
     for (int ranks = 2; ranks <= 4; ranks += 2) {
         rank r[MOST];
         memset(reads, 0, sizeof reads);
-        run_ranks(r, ranks, 2, 7, 0.25f);
+        run_ranks(r, ranks, 2, 7, false, 0.25f);
         for (int i = 0; i < ranks; i++) {
             if (r[i].status != LS_OK)
                 fail_msg("%d ranks, rank %d: %s", ranks, i, r[i].message);
@@ -215,7 +215,7 @@ static void every_rank_names_the_same_wild_sample(void **state)
     (void)state;
     for (int ranks = 1; ranks <= 4; ranks++) {
         rank r[MOST];
-        run_ranks(r, ranks, 1, 7, -INFINITY);
+        run_ranks(r, ranks, 1, 7, false, -INFINITY);
         for (int i = 0; i < ranks; i++) {
             assert_int_equal(r[i].status, LS_E_NUMERIC);
             ASSERT_CONTAINS(r[i].message, "the loss of sample 3 is inf");
@@ -223,11 +223,65 @@ static void every_rank_names_the_same_wild_sample(void **state)
     }
 }
 
+/* Neither the losses of evaluations nor the weights of the steps between them change with the batch. */
+static void a_batch_of_its_own_beside_steps(void **state)
+{
+    (void)state;
+    static const int64_t batches[] = { 0, 3, 70 };
+    double losses[3][3];
+    float weights[3][64];
+    for (int k = 0; k < 3; k++) {
+        ls_trainer *t;
+        ls_eval_result e;
+        ls_loader *loader;
+        ls_loader_step b;
+        ls_step_result r;
+        bool done;
+        const ls_order order = { .n = SAMPLES, .global_batch = 16, .micro_batch = 8, .drop_last = true };
+        ASSERT_OK(ls_trainer_create(&t, training_build_vit, &VIT, .micro_batch = 8, .micro_batches = 2,
+                                    .eval_batch = batches[k], .threads = 1));
+        ASSERT_OK(ls_trainer_init(t, 5));
+        ASSERT_OK(ls_loader_create(&loader, &SET, &order, .epochs = 1));
+        for (int step = 0; step < 3; step++) {
+            ASSERT_OK(ls_evaluate(t, &SET, NULL, NULL, &e));
+            losses[k][step] = e.loss;
+            ls_eval_result_release(&e);
+            ASSERT_OK(ls_loader_next(loader, &b, &done));
+            ASSERT_OK(ls_trainer_step_from(t, &b, 0.1, &r));
+        }
+        const ls_tensor bias = ls_tensor_of(weights[k], &LS_TYPE(LS_F32, CLASSES));
+        ASSERT_OK(ls_trainer_get(t, "heads.head.bias", &bias));
+        ls_loader_destroy(&loader);
+        ls_trainer_destroy(&t);
+        assert_memory_equal(losses[k], losses[0], sizeof losses[k]);
+        assert_memory_equal(weights[k], weights[0], sizeof *weights[k] * CLASSES);
+    }
+    assert_true(losses[0][1] != losses[0][0]);
+}
+
+static void padding_of_an_evaluation_is_refused_early(void **state)
+{
+    (void)state;
+    ls_trainer *t;
+    for (int64_t batch = 7; batch < 9; batch++) {
+        ASSERT_OK(
+            ls_trainer_create(&t, build_mixing, NULL, .micro_batch = 16, .eval_batch = batch, .threads = 1));
+        if (batch == 7)
+            ASSERT_OK(ls_evaluate_check(t, &SET));
+        else
+            ASSERT_FAILS(ls_evaluate_check(t, &SET), LS_E_USAGE, "evaluation of 70 samples, 8 at once");
+        ls_trainer_destroy(&t);
+    }
+    ASSERT_FAILS(ls_trainer_create(&t, build_mixing, NULL, .eval_batch = -1), LS_E_USAGE, "eval_batch -1");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(padding_must_not_change_a_metric),
                                         cmocka_unit_test(the_same_bits_on_any_number_of_ranks),
                                         cmocka_unit_test(ranks_of_a_tensor_axis_count_once),
+                                        cmocka_unit_test(a_batch_of_its_own_beside_steps),
+                                        cmocka_unit_test(padding_of_an_evaluation_is_refused_early),
                                         cmocka_unit_test(every_rank_names_the_same_wild_sample) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

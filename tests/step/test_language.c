@@ -89,7 +89,7 @@ static void evaluation_counts_targets(void **state)
                 }
             ASSERT_FAILS(ls_trainer_eval(t, ids, targets, loss, said, all), LS_E_ARG, "no probabilities");
         }
-        ASSERT_OK(ls_evaluate(t, &SET, sizes[k], NULL, NULL, &e));
+        ASSERT_OK(ls_evaluate(t, &SET, NULL, NULL, &e));
         assert_int_equal(e.samples, ROWS);
         assert_int_equal(e.count, count);
         assert_int_equal(e.correct, right);

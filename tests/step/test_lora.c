@@ -9,7 +9,7 @@
 #include "support/ranks.h"
 #include "support/support.h"
 
-static ls_lora lora = { LS_LORA_DEFAULTS };
+static ls_lora_opts lora = { LS_LORA_DEFAULTS };
 
 static ls_status build(ls_graph *g, const void *config, int64_t batch)
 {
@@ -22,7 +22,7 @@ static job adapted(int dp, int shard, int tp, ls_data_parallel data)
     job j = layout(dp, shard, tp, data);
     j.build = build;
     j.o.freeze = LS_LORA_FREEZE;
-    lora = (ls_lora){ LS_LORA_DEFAULTS, .rank = 3, .alpha = 12 };
+    lora = (ls_lora_opts){ LS_LORA_DEFAULTS, .rank = 3, .alpha = 12 };
     return j;
 }
 

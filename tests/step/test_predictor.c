@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "graph/graph.h"
 #include "step/predicted.h"
 #include "support/values.h"
@@ -253,6 +254,42 @@ static void averages(void **state)
     ls_trainer_destroy(&t);
 }
 
+/* The latest checkpoint of a run, its best one with .best, and by itself after early stopping. */
+static void of_a_run(void **state)
+{
+    (void)state;
+    static const char ENDED[] = "{\"ended\": \"early stopping: ..\", \"best\": {\"step\": 1}}";
+    static float have[4][SAMPLES * CLASSES];
+    ls_trainer *t;
+    ls_predictor *p = NULL;
+    ls_step_result r;
+    ASSERT_OK(ls_make_dirs(ls_test_path("run/checkpoints")));
+    ASSERT_OK(ls_file_write(ls_test_path("run/config.txt"), "", 0));
+    const char *const names[] = { "run/checkpoints/best", "run/checkpoints/latest" };
+    START(t, .micro_batch = 10, .threads = 1);
+    for (int i = 0; i < 2; i++) {
+        ASSERT_OK(ls_trainer_step(t, images, labels, 10, 1e-2, &r));
+        ASSERT_OK(ls_trainer_save_checkpoint(t, ls_test_path(names[i])));
+    }
+    ls_trainer_destroy(&t);
+    char run[512];
+    snprintf(run, sizeof run, "%s", ls_test_path("run"));
+    for (int i = 0; i < 4; i++) {
+        if (i == 3)
+            ASSERT_OK(ls_file_write(ls_test_path("run/result.json"), ENDED, sizeof ENDED - 1));
+        const char *path = i == 0 ? ls_test_path(names[0]) : run;
+        ASSERT_OK(ls_predictor_open(&p, path, .build = training_build_vit, .config = &VIT, .best = i == 2));
+        ASSERT_OK(logits(p, 0, SAMPLES, have[i]));
+        ls_predictor_destroy(&p);
+    }
+    assert_memory_not_equal(have[1], have[0], sizeof have[0]);
+    assert_memory_equal(have[2], have[0], sizeof have[0]);
+    assert_memory_equal(have[3], have[0], sizeof have[0]);
+    ASSERT_FAILS(ls_predictor_open(&p, ls_test_path(names[0]), .build = training_build_vit, .config = &VIT,
+                                   .best = true),
+                 LS_E_ARG, ".best chooses among the checkpoints of a run", "is not a run");
+}
+
 /* ---- a regression with fields of its own */
 
 static ls_trainer *own(void)
@@ -341,9 +378,10 @@ static void fields_of_ones_own(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_the_evaluation), cmocka_unit_test(with_buffers),
-        cmocka_unit_test(of_any_ranks),      cmocka_unit_test(a_rank_that_fails_alone),
-        cmocka_unit_test(averages),          cmocka_unit_test(fields_of_ones_own),
+        cmocka_unit_test(as_the_evaluation),  cmocka_unit_test(with_buffers),
+        cmocka_unit_test(of_any_ranks),       cmocka_unit_test(a_rank_that_fails_alone),
+        cmocka_unit_test(averages),           cmocka_unit_test(of_a_run),
+        cmocka_unit_test(fields_of_ones_own),
     };
     return cmocka_run_group_tests(tests, make_images, NULL);
 }

@@ -258,7 +258,7 @@ static void evaluation_does_not_depend_on_the_batch(void **state)
     for (int k = 0; k < 5; k++) {
         ls_trainer *t;
         START(t, .micro_batch = sizes[k], .threads = 2, .eval_only = true);
-        ASSERT_OK(ls_evaluate(t, &SAMPLE_SET, sizes[k], NULL, NULL, &e));
+        ASSERT_OK(ls_evaluate(t, &SAMPLE_SET, NULL, NULL, &e));
         if (!k) {
             first = e;
             for (int i = 0; i < SAMPLES; i++) {
@@ -292,7 +292,7 @@ static void evaluation_refuses_wild_losses(void **state)
                 ((float *)p[i].tensor.data)[3] = wild[k];
         ASSERT_OK(training_set(t, p, n));
         training_release(p, n);
-        ASSERT_FAILS(ls_evaluate(t, &SAMPLE_SET, 8, NULL, NULL, &e), LS_E_NUMERIC, "sample 0");
+        ASSERT_FAILS(ls_evaluate(t, &SAMPLE_SET, NULL, NULL, &e), LS_E_NUMERIC, "sample 0");
         ls_trainer_destroy(&t);
     }
 }

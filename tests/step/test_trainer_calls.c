@@ -149,7 +149,7 @@ static void other_data_is_refused(void **state)
         "no \"images\"");
     text.fields = (ls_field[]){ SAMPLE_FIELDS[0], words[1] };
     ASSERT_FAILS(ls_trainer_check_data(t, &text), LS_E_SHAPE, "no \"labels\"; is it \"label\"?");
-    ASSERT_FAILS(ls_evaluate(t, &large, 8, NULL, NULL, &e), LS_E_SHAPE, "u8 [1, 9, 8]",
+    ASSERT_FAILS(ls_evaluate(t, &large, NULL, NULL, &e), LS_E_SHAPE, "u8 [1, 9, 8]",
                  "\"images\" must be u8 [1, 8, 8]");
     ASSERT_FAILS(ls_trainer_check_data(t, &never), LS_E_SHAPE, "\"labels\" are counted", "ignorable");
     ASSERT_FAILS(ls_dataset_check(&text, 1, 8, 8, 5), LS_E_SHAPE, "is not a data set of labelled images");
@@ -192,8 +192,8 @@ static void refusals(void **state)
     ASSERT_FAILS(ls_trainer_create(&t, training_build_vit, &VIT,
                                    .optimizer = { LS_OPTIMIZER_DEFAULTS, .eps = INFINITY }),
                  LS_E_USAGE, "eps is inf");
-    ASSERT_FAILS(ls_trainer_create(&t, build_idle, NULL), LS_E_USAGE, "test_trainer_calls.c:",
-                 "no loss depends on parameter idle.weight");
+    ASSERT_FAILS(ls_trainer_create(&t, build_idle, NULL), LS_E_USAGE,
+                 "test_trainer_calls.c:", "no loss depends on parameter idle.weight");
     ls_vit_config odd = VIT;
     odd.heads = 3;
     ASSERT_FAILS(ls_trainer_create(&t, training_build_vit, &odd), LS_E_SHAPE, "32", "3");

@@ -144,7 +144,7 @@ static ls_status evaluation(ls_group *g, ls_trainer *t, job *j)
     int64_t waits[2];
     for (int i = 0; i < 2; i++) {
         const int64_t before = ls_session_waits(t->session);
-        LS_TRY(ls_evaluate(t, &set, ROWS, NULL, NULL, &e));
+        LS_TRY(ls_evaluate(t, &set, NULL, NULL, &e));
         ls_eval_result_release(&e); /* its plain numbers stay */
         waits[i] = ls_session_waits(t->session) - before;
     }

@@ -63,7 +63,8 @@ class Run:
         return os.path.realpath(path)
 
     def predictor(self, best=False, **options):
-        return Predictor(self.checkpoint(best), **options)
+        """Of the latest checkpoint, or of the best one: with best=True, and after early stopping."""
+        return Predictor(self.path, best=best, **options)
 
 
 def _column(values):

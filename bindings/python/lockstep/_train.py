@@ -178,7 +178,7 @@ class Trainer:
 
 
 class Predictor:
-    """Predictions of a trainer, of a run (its latest checkpoint) or of a checkpoint: arrays in, {output:
+    """Predictions of a trainer, of a run (its latest checkpoint; best=True: its best) or of a checkpoint: arrays in, {output:
     array} out.
 
     p = lockstep.Predictor("runs/flow")
