@@ -31,7 +31,7 @@ module lockstep_graph
     enumerator :: LS_INIT_ZERO, LS_INIT_ONE, LS_INIT_CONST, LS_INIT_NORMAL, LS_INIT_UNIFORM, LS_INIT_TRUNC_NORMAL
   end enum
   enum, bind(c) ! ls_weigh
-    enumerator :: LS_BY_SAMPLE, LS_BY_ELEMENT, LS_BY_VALID, LS_BY_FIELD
+    enumerator :: LS_BY_SAMPLE, LS_BY_ELEMENT, LS_BY_VALID, LS_BY_FIELD, LS_OVER_FIELD
   end enum
   enum, bind(c) ! ls_how
     enumerator :: LS_MEAN_OF, LS_SUM_OF, LS_LARGEST, LS_SMALLEST, LS_COUNT_OF

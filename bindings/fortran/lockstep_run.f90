@@ -138,8 +138,9 @@ module lockstep_run
 contains
 
   ! A data set in files: fields(i) from files(i), "x.npy", "all.npz:NAME", "all.csv:a,b", "all.h5:DATASET",
-  ! "all.nc:VARIABLE" (docs/arrays.md). types(i): LS_F32 (the default), LS_F64 or, for classes, LS_I32, where -100 does
-  ! not count. missing: NaN is a missing number, and FIELD.valid says so; else it is an error. Local.
+  ! "all.nc:VARIABLE" (docs/arrays.md). types(i): LS_F32 (the default), LS_F64, LS_I64, LS_U8 or, for classes and ids,
+  ! LS_I32, where -100 does not count. missing: NaN is a missing number of a float field, and FIELD.valid says so; else it
+  ! is an error. Local.
   function ls_arrays_open(set, fields, files, types, missing) result(status)
     type(ls_dataset), intent(out) :: set
     character(len=*), intent(in) :: fields(:), files(:)

@@ -19,7 +19,7 @@ static ls_status open_arrays(ls_dataset **out, int n, const CFI_cdesc_t *fields,
                                    .file = file,
                                    .as = (ls_dtype)type,
                                    .ignorable = type == LS_I32,
-                                   .missing = missing && type != LS_I32 };
+                                   .missing = missing && (type == LS_F32 || type == LS_F64) };
     }
     return ls_arrays_open(out, LS_SPLIT_TRAIN, n, all);
 }

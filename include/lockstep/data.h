@@ -244,7 +244,8 @@ typedef struct ls_array_field {
      * whole, but for tables, compressed archives and small HDF5 arrays in chunks. A relative path is looked
      * for in the working folder and in LOCKSTEP_DATA. */
     const char *file;
-    /* what samples have: LS_F32 or LS_F64, of any numbers in the file; LS_I32, of integers and bool */
+    /* what samples have: LS_F32 or LS_F64, of any numbers in the file; LS_I32, LS_I64 or LS_U8, of integers
+     * and bool that fit */
     ls_dtype as;
     int64_t below;        /* of integers: all are from 0 on and below it; 0: any */
     bool ignorable;       /* of integers: LS_IGNORE_LABEL may stand for one that does not count */
@@ -263,8 +264,8 @@ typedef struct ls_array_field {
  * Errors: LS_E_USAGE no such file, a name that a field cannot have or that occurs twice, another number of
  * rows than the first array has; LS_E_FORMAT, LS_E_UNSUPPORTED as NumPy's files are read; LS_E_SHAPE no
  * samples, elements of another kind. Reading fails with LS_E_FORMAT and file, row and element: NaN or an
- * infinite number, a number beyond f32 or i32, out of `range`, a label that is not below `below`. Rows count
- * from 0. */
+ * infinite number, a number beyond f32 or the integer type, out of `range`, a label that is not below
+ * `below`. Rows count from 0. */
 LS_API ls_status ls_arrays_open(ls_dataset **out, ls_split split, int n, const ls_array_field *arrays);
 
 /* The same where the files have the samples of both splits: `eval_fraction` of the rows are for evaluation,

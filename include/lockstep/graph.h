@@ -287,7 +287,10 @@ typedef enum ls_weigh {
                     * rows of others do not count */
     /* the sum of the float input `field`, [batch] or one for each row, none below 0, by which rows are
      * multiplied */
-    LS_BY_FIELD
+    LS_BY_FIELD,
+    /* the same sum, of rows that are not multiplied: they have their weights already, or those of others. Of
+     * losses and ls_measure */
+    LS_OVER_FIELD
 } ls_weigh;
 /* A part of what is minimised: factor * (sum of rows) / divisor. A model has one or more. `field`: NULL where
  * the divisor needs none. */

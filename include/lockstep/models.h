@@ -34,8 +34,8 @@ typedef struct ls_classifier_loss {
     const struct ls_port *outputs; /* [n_outputs]: names; types are [] */
     const struct ls_task_loss *losses;
     /* There is an input "labels.class_weight" f32 [batch], by which the loss is weighed, as by PyTorch's
-     * CrossEntropyLoss(weight): without smoothing and mixtures. A metric "loss_unweighted" stands beside it
-     */
+     * CrossEntropyLoss(weight); with smoothing also "labels.class_weights" f32 [batch, classes], the weights
+     * of all classes. Not with mixtures. A metric "loss_unweighted" stands beside it */
     bool class_weights;
 } ls_classifier_loss;
 
@@ -86,6 +86,7 @@ typedef struct ls_mlp_config {
     double mean, std;
     const double *means, *stds;
     ls_classifier_loss loss;
+    double dropout; /* behind each activation; 0: none */
 } ls_mlp_config;
 
 /* A named input or output of a model: the type of one sample. */
@@ -105,9 +106,11 @@ typedef struct ls_task_loss {
     double factor;    /* in the sum of several losses */
     double delta;     /* LS_LOSS_HUBER */
     /* of cross_entropy: a float field of the target's shape, the weight of each target's class. The loss
-     * alone is weighed by it; its metrics are not, and one of them is the unweighted loss. NULL: all count
-     * alike */
+     * alone is weighed by it; its metrics are not, and one of them is the unweighted loss. With
+     * label_smoothing there is another, of its name and an s, [classes]: the weights of all classes. NULL:
+     * all count alike */
     const char *class_weight;
+    double label_smoothing; /* of cross_entropy: PyTorch's, also in evaluations; 0: none */
 } ls_task_loss;
 
 /* Multi-layer perceptron from named float fields to named outputs: the inputs, flattened and concatenated;
@@ -122,6 +125,7 @@ typedef struct ls_task_config {
     int64_t hidden[16];
     ls_mlp_activation act;
     bool scale;
+    double dropout; /* behind each activation; 0: none */
 } ls_task_config;
 
 /* How a level of a U-Net becomes twice as high and wide: by a transposed convolution, or by bilinear

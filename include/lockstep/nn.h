@@ -157,8 +157,9 @@ LS_API ls_value ls_conv_transpose3d_with(ls_graph *g, const char *name, ls_value
 #endif
 
 /* torch.nn.BatchNorm2d, also 1d: x [N, C, ..] by its batch's own statistics; buffers running_mean,
- * running_var and num_batches_tracked advance when `track` (i32 [], LS_NONE: always) is not 0. In evaluation
- * (ls_graph_evaluate) x is normalised by the running statistics. */
+ * running_var and num_batches_tracked advance when `track` (i32 []) is not 0. LS_NONE is ls_track: once a
+ * step, so that ranks and micro-batches of one size change no bit. In evaluation (ls_graph_evaluate) x is
+ * normalised by the running statistics. */
 typedef struct ls_batch_norm_opts {
     double eps, momentum;
     ls_value track;
@@ -218,6 +219,33 @@ LS_API ls_value ls_dropout(ls_graph *g, const char *name, ls_value x, double p);
 /* y of ls_attention or ls_padded_attention -> the same with dropout of its probabilities, as
  * scaled_dot_product_attention(dropout_p=p). */
 LS_API ls_value ls_attention_dropout(ls_graph *g, const char *name, ls_value y, double p);
+
+/* LoRA (Hu et al. 2021) as Hugging Face's PEFT has it: a linear layer M computes W x + b + s B A x, with A
+ * [rank, in] the parameter M.lora_A.weight, B [out, rank] M.lora_B.weight and s = alpha / rank, or alpha /
+ * sqrt(rank) with `rslora`. A begins as a linear layer does, B with zeros, so the model begins as it was.
+ * Freeze the rest: ls_trainer_opts.freeze = LS_LORA_FREEZE. */
+typedef struct ls_lora_opts {
+    int64_t rank;
+    double alpha;
+    double dropout; /* of the adapters' inputs, as ls_dropout */
+    bool rslora;
+    /* The layers, by the ends of their paths, as q_proj or mlp.up_proj, separated by spaces; or all-linear:
+     * every one but lm_head. */
+    const char *targets;
+} ls_lora_opts;
+#define LS_LORA_DEFAULTS .rank = 8, .alpha = 8, .dropout = 0, .rslora = false, .targets = "all-linear"
+#define LS_LORA_FREEZE "* !pattern:*.lora_?.weight"
+LS_API ls_lora_opts ls_lora_opts_default(void);
+/* The linear layers (ls_linear) that the model makes from here on get adapters if `targets` names them. The
+ * graph keeps a copy. LS_E_ARG: alpha or dropout is out of range, or `targets` empty. LS_E_SHAPE, when a
+ * layer is made: the rank exceeds a side of it. */
+LS_API ls_status ls_add_lora_with(ls_graph *g, const ls_lora_opts *o LS_OR_DEFAULTS);
+#ifdef __cplusplus
+#define ls_add_lora(g, ...) ls_add_lora_with((g), ##__VA_ARGS__)
+#else
+#define ls_add_lora(g, ...) \
+    LS_QUIETLY(ls_status, ls_add_lora_with((g), &(ls_lora_opts){ LS_LORA_DEFAULTS, ##__VA_ARGS__ }))
+#endif
 
 /* Pixels u8 -> f32: (x / 255 - mean) / std, as ToTensor and Normalize do. */
 LS_API ls_value ls_normalize_pixels(ls_graph *g, ls_value images, double mean, double std);

@@ -20,6 +20,8 @@ typedef enum ls_synchronize_choice {
     LS_SYNCHRONIZE_ONCE
 } ls_synchronize_choice;
 
+enum { LS_BACKWARD_POST = -1 }; /* a value of prefetch_backward */
+
 struct ls_group;
 typedef struct ls_parallel {
     ls_mesh mesh; /* resolved */
@@ -36,7 +38,9 @@ typedef struct ls_parallel {
     /* map: one copy per host; copy: one per rank; auto: map where all ranks of the axis share a host, nothing
      * is offloaded, and the device works in host memory. A device whose memory is its own has no map. */
     ls_gather_choice gather;
-    int64_t prefetch_forward, prefetch_backward; /* gathers under way while an FSDP module computes */
+    /* Gathers under way while an FSDP module computes. prefetch_backward may be LS_BACKWARD_POST: the next
+     * gather starts behind the module's last use of its parameters, beside what is left of its gradients. */
+    int64_t prefetch_forward, prefetch_backward;
     /* bytes of what they make: gathers start as early as these allow, instead of by number; 0: by number */
     int64_t prefetch_memory;
     ls_offload_choice offload; /* cpu: slices, gradients and optimizer state rest in host memory */

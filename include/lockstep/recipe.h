@@ -82,6 +82,8 @@ typedef struct ls_file_list {
 typedef struct ls_loss_list {
     int n;
     ls_task_loss at[LS_RECIPE_LIST];
+    /* of at[i]: NULL, "balanced", or a number for each class, separated by spaces */
+    const char *class_weights[LS_RECIPE_LIST];
 } ls_loss_list;
 
 /* muon: the rate of a matrix, as torch.optim.Muon has it */
@@ -194,10 +196,9 @@ typedef struct ls_recipe {
         bool drop_last;
         ls_accumulation accumulate;
         ls_loss_mean_choice loss_mean;
-        const char *freeze;        /* names, separated by spaces; "" none */
-        double label_smoothing;    /* of classifiers of images; 0: none */
-        const char *class_weights; /* "none", "balanced", or a number for each class, separated by spaces */
-        double clip_norm;          /* 0: none */
+        const char *freeze;     /* names, separated by spaces; "" none */
+        double label_smoothing; /* of cross-entropy of labels; 0: none */
+        double clip_norm;       /* 0: none */
         ls_nonfinite nonfinite;
         int64_t max_skips;
         struct {

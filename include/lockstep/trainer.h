@@ -63,7 +63,8 @@ typedef struct ls_trainer_opts {
     int64_t max_skips; /* LS_NONFINITE_SKIP: steps in a row, at least 1 */
     double ema_decay;  /* above 0: keeps a moving average of the parameters (ls_update_opts); 0: none */
     /* parameters that keep their values: names of parameters or of modules around them, separated by spaces;
-     * `*`, `?` and [...] match inside one part of a name. NULL: none */
+     * `*`, `?` and [...] match inside one part of a name, and `!` in front of a word takes names out again.
+     * They are stored in the type `param` of their module. NULL: none */
     const char *freeze;
     /* more metrics of an evaluation, beside each accuracy that the model measures: words "f1", "auc" (of two
      * classes), "perplexity"; ls_measure_against says what they are. NULL: none */

@@ -99,7 +99,7 @@ LS_API ls_status ls_weights_load_with(const ls_weights *w, int64_t n, const ls_n
 
 /* Writes one .safetensors file: tensors in the given order, contiguous, `__metadata__` {"format": "pt"}, data
  * 8-byte aligned. Equal tensors give equal files. The file replaces an old one atomically; a failure leaves
- * that as it was. */
+ * that as it was. LS_E_USAGE: the name ends as that of another format, in .pt for example. */
 LS_API ls_status ls_weights_save(const char *path, int64_t n, const ls_named_tensor *tensors);
 /* Writes model.safetensors into an existing directory or, when the data exceed `max_file` bytes (0: no
  * limit), model-00001-of-0000N.safetensors

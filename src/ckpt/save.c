@@ -133,9 +133,24 @@ static ls_status save(const char *path, ls_pieces *p, int64_t n, const ls_named_
     return s;
 }
 
+/* The name of another format would mislead readers of the file. */
+static ls_status check_ending(const char *path)
+{
+    static const char *const others[] = { ".pt",  ".pth", ".bin",  ".ckpt", ".npy",
+                                          ".npz", ".h5",  ".onnx", ".gguf" };
+    for (size_t i = 0; i < sizeof others / sizeof *others; i++)
+        if (ls_ends_with(path, others[i]))
+            return ls_fail(LS_E_USAGE,
+                           "%s: the file would be in the format of safetensors: let the name end in "
+                           ".safetensors (lockstep export makes .pt files of a checkpoint)",
+                           path);
+    return LS_OK;
+}
+
 ls_status ls_tensors_save(const char *path, const ls_tensor_list *l)
 {
     ls_pieces p;
+    LS_TRY(check_ending(path));
     LS_TRY(ls_safetensors_names(path, l->n, l->tensors));
     LS_TRY(ls_pieces_open(&p, l));
     return ls_pieces_close(&p, save(path, &p, l->n, l->tensors, l->mine));
@@ -148,6 +163,7 @@ ls_status ls_weights_save(const char *path, int64_t n, const ls_named_tensor *te
         LS_ARG(tensors);
     for (int64_t i = 0; i < n; i++)
         LS_ARG_TYPE(tensors[i].tensor.type);
+    LS_TRY(check_ending(path));
     LS_TRY(ls_safetensors_names(path, n, tensors));
     LS_TRY(check_data(path, n, tensors));
     return save(path, &(ls_pieces){ 0 }, n, tensors, NULL);

@@ -208,9 +208,13 @@ ls_status ls_args_parse(ls_args *out, const ls_verb *verb, int n, char **words)
     if (out->n_words < verb->min_words)
         return ls_fail(LS_E_USAGE, "lockstep %s needs %s (lockstep %s --help)", verb->name, verb->words,
                        verb->name);
-    if (out->n_words > verb->max_words)
-        return ls_fail(LS_E_USAGE, "lockstep %s: unexpected argument '%s' (usage: lockstep %s %s)",
-                       verb->name, out->words[verb->max_words], verb->name, verb->words);
+    if (out->n_words > verb->max_words) {
+        const char *word = out->words[verb->max_words];
+        const bool to = find_option(verb, "--to", strlen("--to")) && !ls_args_has(out, "--to");
+        return ls_fail(LS_E_USAGE, "lockstep %s: unexpected argument '%s'%s%s%s (usage: lockstep %s %s)",
+                       verb->name, word, to ? "; did you mean --to " : "", to ? word : "", to ? "?" : "",
+                       verb->name, verb->words);
+    }
     return find_model(out);
 }
 

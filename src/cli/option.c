@@ -120,6 +120,10 @@ ls_status ls_option_read(const ls_option_row *o, const char *text, void *out)
     case LS_OPTION_CHOICE:
     case LS_OPTION_DTYPE: return option_word(o, text, out);
     case LS_OPTION_FILE:
+        if (o->page && !ls_ends_with(text, ".html") && strncmp(text, "/dev/", 5))
+            return ls_fail(LS_E_USAGE, "%s %s: the name of a page ends in .html", o->name, text);
+        LS_TRY(ls_path_check(o->name, text));
+        break;
     case LS_OPTION_FOLDER: LS_TRY(ls_path_check(o->name, text)); break;
     default: break;
     }

@@ -40,6 +40,7 @@ typedef struct ls_option_row {
     char letter;                 /* 'q' for -q; 0: none */
     const char *otherwise;       /* the default in words, where no `fallback` says it */
     bool repeat;                 /* it may be given several times; of others the last value counts */
+    bool page;                   /* FILE: its name ends in .html, or it is a device */
     const char *help;
 } ls_option_row;
 

@@ -16,7 +16,7 @@
 #define FLAG(name, T, member) name, LS_OPTION_FLAG, NULL, AT(T, member)
 #define BEST_HELP \
     .help = "of a run the best checkpoint; default: the latest one, after early stopping the best"
-#define PAGE(T) "--html", LS_OPTION_FILE, "FILE", AT(T, html)
+#define PAGE(T) "--html", LS_OPTION_FILE, "FILE", AT(T, html), .page = true
 #define JSON(T) { FLAG("--json", T, json), .help = "the result as JSON" }
 #define HOSTS(T, member) \
     { "--ranks-per-host", LS_OPTION_INT, "N", AT(T, member), NULL, 1, INFINITY, \
@@ -108,8 +108,9 @@ const ls_verb LS_VERBS[] = {
                     "and suggest a rate; no run is written" },
           { "--json", LS_OPTION_FLAG, NULL, AT(ls_train_opts, find_lr.json), NEEDS("--find-lr"),
             .help = "the rates and losses as JSON" },
-          { "--html", LS_OPTION_FILE, "FILE", AT(ls_train_opts, find_lr.html), NEEDS("--find-lr"),
-            .why = "a training writes report.html", .help = "write a page with the losses over the rates" },
+          { "--html", LS_OPTION_FILE, "FILE", AT(ls_train_opts, find_lr.html), .page = true,
+            NEEDS("--find-lr"), .why = "a training writes report.html",
+            .help = "write a page with the losses over the rates" },
           { "--profile", LS_OPTION_TEXT, "[FIRST:LAST|wait=W,warmup=U,active=A,repeat=R]",
             .help = "measure these steps (default 11:20, or a torch.profiler.schedule): write a trace, a "
                     "page of memory and a page of the step to RUN/log, and print the costliest ops" },
@@ -119,7 +120,8 @@ const ls_verb LS_VERBS[] = {
     { "sweep", "RECIPE", 1, 1, true, "train a model under several settings, and compare them",
       "Trains RECIPE once for each combination of the values that --set lists, or for --random N draws.\n"
       "A value with commas stands in brackets or quotes. LOW..HIGH is a range for --random, logarithmic\n"
-      "unless :linear follows. Every run is a run directory in STORAGE/NAME-sweep, with the results that\n"
+      "unless :linear follows; of whole numbers, as run.seed=1..25, it is all of them without --random.\n"
+      "Every run is a run directory in STORAGE/NAME-sweep, with the results that\n"
       "`lockstep train` has with these settings. sweep.html there shows the runs, the best first, and their\n"
       "values as parallel coordinates. The same command continues a sweep: finished runs are not trained\n"
       "again, others continue from their newest checkpoint. A run that fails does not stop the others.\n"
@@ -251,15 +253,15 @@ const ls_verb LS_VERBS[] = {
       "reads the same samples. `data` itself trains nothing and needs no run.",
       "lockstep data vit-fashion-mnist\n"
       "lockstep data my.yaml --set data.augment.flip=0.5 --epoch 3 --samples 64 --out data.html",
-      (const ls_option_row[]){
-          { "--split", LS_OPTION_CHOICE, NULL, AT(ls_data_opts, eval_split), "train", WORDS("train", "eval"),
-            .help = "which samples" },
-          { "--epoch", LS_OPTION_INT, "N", AT(ls_data_opts, epoch), "0", 0, INFINITY,
-            .help = "epoch, counted from 0" },
-          { "--samples", LS_OPTION_INT, "N", AT(ls_data_opts, samples), NULL, 1, INFINITY,
-            .otherwise = "10; with --out 48", .help = "how many samples" },
-          { "--out", LS_OPTION_FILE, "FILE", AT(ls_data_opts, out), .help = "write a page, FILE.html" },
-          END },
+      (const ls_option_row[]){ { "--split", LS_OPTION_CHOICE, NULL, AT(ls_data_opts, eval_split), "train",
+                                 WORDS("train", "eval"), .help = "which samples" },
+                               { "--epoch", LS_OPTION_INT, "N", AT(ls_data_opts, epoch), "0", 0, INFINITY,
+                                 .help = "epoch, counted from 0" },
+                               { "--samples", LS_OPTION_INT, "N", AT(ls_data_opts, samples), NULL, 1,
+                                 INFINITY, .otherwise = "10; with --out 48", .help = "how many samples" },
+                               { "--out", LS_OPTION_FILE, "FILE", AT(ls_data_opts, out), .page = true,
+                                 .help = "write a page, FILE.html" },
+                               END },
       ls_verb_data },
     { "plan", "RECIPE", 1, 1, true, "print memory, traffic and time of a step, without running it",
       "Compiles the step for any number of ranks and prints what a rank needs: memory by category and its\n"
@@ -482,16 +484,4 @@ const ls_verb *ls_verb_find(const char *name)
         if (!strcmp(v->name, name))
             return v;
     return NULL;
-}
-
-ls_status ls_verb_unknown(const char *name)
-{
-    const char *names[32];
-    int n = 0;
-    for (const ls_verb *v = LS_VERBS; v->name; v++)
-        names[n++] = v->name;
-    const char *near = ls_nearest_name(name, names, n);
-    if (near)
-        return ls_fail(LS_E_USAGE, "there is no `lockstep %s`; did you mean `lockstep %s`?", name, near);
-    return ls_fail(LS_E_USAGE, "there is no `lockstep %s` (lockstep --help lists the verbs)", name);
 }

@@ -41,7 +41,8 @@ static ls_status environment_number(int *out, const char *name, int low, int hig
 }
 
 /* LS_E_USAGE if only some of these variables are set. *any: whether they are set. */
-static ls_status together(bool *any, int n, const char *const *names, const char *of_whom)
+static ls_status together(bool *any, int n, const char *const *names, const char *of_whom,
+                          const char *instead)
 {
     ls_str there = { 0 }, missing = { 0 };
     int found = 0;
@@ -53,8 +54,8 @@ static ls_status together(bool *any, int n, const char *const *names, const char
     *any = found == n;
     ls_status s = LS_OK;
     if (found && found < n)
-        s = ls_fail(LS_E_USAGE, "%s set, but not %s: %s sets all of them; set or unset them together",
-                    ls_str_text(&there), ls_str_text(&missing), of_whom);
+        s = ls_fail(LS_E_USAGE, "%s set, but not %s: %s sets all of them; set or unset them together%s",
+                    ls_str_text(&there), ls_str_text(&missing), of_whom, instead);
     ls_str_release(&there);
     ls_str_release(&missing);
     return s;
@@ -64,7 +65,7 @@ static ls_status read_own(ls_environment *p, bool *found)
 {
     LS_TRY(together(found, 3,
                     (const char *const[]){ "LOCKSTEP_RANK", "LOCKSTEP_RANKS", "LOCKSTEP_CONTROL_FD" },
-                    "lockstep --workers"));
+                    "lockstep --workers", ""));
     if (!*found)
         return LS_OK;
     p->launcher = LS_LAUNCHER_OWN;
@@ -77,7 +78,7 @@ static ls_status read_torchrun(ls_environment *p, bool *found)
 {
     int local_rank = 0, local_size = 1;
     LS_TRY(together(found, 4, (const char *const[]){ "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE" },
-                    "torchrun"));
+                    "torchrun", " (`--workers N` and --hosts need none of them)"));
     if (!*found)
         return LS_OK;
     LS_TRY(environment_number(&p->size, "WORLD_SIZE", 1, MAX_SIZE));
@@ -114,8 +115,8 @@ static ls_status read_mpi(ls_environment *p, bool *found)
         "PMI_RANK", "PMI_SIZE"
     };
     bool openmpi, pmi, pmix = variable("PMIX_RANK");
-    LS_TRY(together(&openmpi, 2, OPENMPI, "mpirun"));
-    LS_TRY(together(&pmi, 2, PMI, "the process manager"));
+    LS_TRY(together(&openmpi, 2, OPENMPI, "mpirun", ""));
+    LS_TRY(together(&pmi, 2, PMI, "the process manager", ""));
     const char *size = openmpi ? OPENMPI[1]
                        : pmix  ? "SLURM_STEP_NUM_TASKS"
                                : PMI[1],

@@ -262,11 +262,12 @@ ls_status ls_parallel_check(const ls_parallel *p)
     if (!ls_dtype_is_float(p->reduce))
         return ls_fail_field(LS_E_USAGE, "reduce", "%s cannot sum over ranks: use f32, bf16, f16 or f64",
                              ls_dtype_name(p->reduce));
-    if (p->prefetch_forward < 0 || p->prefetch_backward < 0 || p->prefetch_memory < 0)
-        return ls_fail(
-            LS_E_USAGE,
-            "prefetch_forward %lld, prefetch_backward %lld and prefetch_memory %lld must be 0 or more",
-            (long long)p->prefetch_forward, (long long)p->prefetch_backward, (long long)p->prefetch_memory);
+    if (p->prefetch_forward < 0 || p->prefetch_backward < LS_BACKWARD_POST || p->prefetch_memory < 0)
+        return ls_fail(LS_E_USAGE,
+                       "prefetch_forward %lld, prefetch_backward %lld and prefetch_memory %lld must be 0 or "
+                       "more (prefetch_backward: or LS_BACKWARD_POST)",
+                       (long long)p->prefetch_forward, (long long)p->prefetch_backward,
+                       (long long)p->prefetch_memory);
     if (p->bucket_bytes < 1)
         return ls_fail_field(LS_E_USAGE, "bucket_bytes", "%lld bytes are too few: 1 byte or more is needed",
                              (long long)p->bucket_bytes);

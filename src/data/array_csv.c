@@ -22,6 +22,7 @@ typedef struct reader {
     int fields;   /* of the first line */
     int *place;   /* [fields]: which of the wanted columns it is; -1: none */
     int columns;
+    const char *const *wanted; /* [columns] */
     ls_str field;
 } reader;
 
@@ -169,8 +170,10 @@ static ls_status read_row(reader *r, double *row, bool *empty)
         if (text && !parse(text, &row[column])) {
             char shown[24];
             snprintf(shown, sizeof shown, "%s", text);
-            return ls_fail(LS_E_FORMAT, "%s line %lld: \"%s\" is not a number%s", r->what, (long long)line,
-                           shown, strchr(text, ',') ? "; write decimals with a point" : "");
+            return ls_fail(LS_E_FORMAT, "%s line %lld, column \"%s\": \"%s\" is not a number; %s", r->what,
+                           (long long)line, r->wanted[column], shown,
+                           strchr(text, ',') ? "write decimals with a point"
+                                             : "replace texts by numbers, or leave the column out");
         }
     }
     return LS_OK;
@@ -210,7 +213,7 @@ static ls_status read_rows(reader *r, double **out, int64_t *rows)
 ls_status ls_csv_numbers(double **out, int64_t *rows, const char *text, size_t n, int columns,
                          const char *const *names, const char *what)
 {
-    reader r = { .text = text, .what = what, .n = n, .line = 1, .columns = columns };
+    reader r = { .text = text, .what = what, .n = n, .line = 1, .columns = columns, .wanted = names };
     *out = NULL;
     ls_status s = read_header(&r, names);
     if (s == LS_OK)

@@ -38,18 +38,27 @@ typedef struct array_set {
 
 /* ---- reading */
 
-/* "x.npy row 812: " and "x[3, 1]" for messages. */
+/* "x.npy row 812: x[3, 1]", of a table "x.csv row 812: x[3] (column "area")", for messages. */
 static void place_text(ls_str *out, const column *c, int64_t row, int64_t element)
 {
     const ls_type *t = &c->file.type;
     int64_t rest = element, size = c->each;
-    ls_str_printf(out, "%s row %" PRId64 ": %s", c->file.path, row, c->as.field);
+    const char *names = c->file.text ? ls_array_file_part(c->file.path) : "";
+    const int file = (int)(strlen(c->file.path) - strlen(names));
+    ls_str_printf(out, "%.*s row %" PRId64 ": %s", file, c->file.path, row, c->as.field);
     for (int d = 1; d < t->ndim; d++) {
         size /= t->dims[d];
         ls_str_printf(out, "%s%" PRId64, d == 1 ? "[" : ", ", rest / size);
         rest %= size;
     }
     ls_str_add(out, t->ndim > 1 ? "]" : "");
+    names += *names == ':';
+    for (int64_t i = 0; i < element && *names; i++) {
+        names += strcspn(names, ",");
+        names += *names == ',';
+    }
+    if (*names)
+        ls_str_printf(out, " (column \"%.*s\")", (int)strcspn(names, ","), names);
 }
 
 static ls_status arrays_refuse(const column *c, int64_t row, int64_t element, const char *why)
@@ -136,31 +145,60 @@ static ls_status read_floats(const column *c, const uint8_t *from, int64_t row, 
     return LS_OK;
 }
 
-/* Values of an integer field are whole numbers that a double holds exactly, or beyond i32 anyway. */
-static ls_status read_integers(const column *c, const uint8_t *from, int64_t row, int32_t *to)
+/* Element i, if it is a whole number. A text is read as f64, in which whole numbers beyond 2^53 are not
+ * exact. */
+static bool whole_number(const column *c, const uint8_t *from, int64_t i, int64_t *out)
+{
+    const double x = element(c, from, i);
+    if (c->file.type.dtype == LS_I64 && !isnan(x)) {
+        memcpy(out, from + (size_t)i * sizeof *out, sizeof *out);
+        return true;
+    }
+    *out = fabs(x) <= 0x1p53 ? (int64_t)x : 0;
+    return x == (double)*out;
+}
+
+static const struct {
+    int64_t least, most;
+    const char *what, *numpy;
+} INTEGERS[] = { [LS_I32] = { INT32_MIN, INT32_MAX, "of 32 bits", "int32" },
+                 [LS_I64] = { INT64_MIN, INT64_MAX, "that is known exactly", "int64" },
+                 [LS_U8] = { 0, UINT8_MAX, "from 0 to 255", "uint8" } };
+
+static ls_status read_integers(const column *c, const uint8_t *from, int64_t row, void *to)
 {
     char why[96];
     for (int64_t i = 0; i < c->each; i++) {
-        const double x = element(c, from, i);
-        const bool ignored = c->as.ignorable && x == LS_IGNORE_LABEL,
-                   fits = x >= INT32_MIN && x <= INT32_MAX && x == (double)(int32_t)x,
-                   below = !c->as.below || (x >= 0 && x < (double)c->as.below);
+        int64_t x;
+        const bool whole = whole_number(c, from, i, &x), ignored = c->as.ignorable && x == LS_IGNORE_LABEL,
+                   fits = whole && x >= INTEGERS[c->as.as].least && x <= INTEGERS[c->as.as].most,
+                   below = !c->as.below || (x >= 0 && x < c->as.below);
         if (!fits || (!below && !ignored)) {
             if (fits)
-                ls_snprintf(why, sizeof why, "is %.0f: it must be 0 to %" PRId64 "%s", x, c->as.below - 1,
-                            c->as.ignorable ? ", or -100 for none" : "");
+                snprintf(why, sizeof why, "is %" PRId64 ": it must be 0 to %" PRId64 "%s", x, c->as.below - 1,
+                         c->as.ignorable ? ", or -100 for none" : "");
+            else if (whole)
+                snprintf(why, sizeof why, "is %" PRId64 ", which is not an integer %s", x,
+                         INTEGERS[c->as.as].what);
             else
-                snprintf(why, sizeof why, "is %.17g, which is not an integer of 32 bits", x);
+                ls_snprintf(why, sizeof why, "is %.17g, which is not an integer %s", element(c, from, i),
+                            INTEGERS[c->as.as].what);
             return arrays_refuse(c, row, i, why);
         }
-        to[i] = (int32_t)x;
+        switch (to ? c->as.as : LS_F32) {
+        case LS_I32: ((int32_t *)to)[i] = (int32_t)x; break;
+        case LS_I64: ((int64_t *)to)[i] = x; break;
+        case LS_U8: ((uint8_t *)to)[i] = (uint8_t)x; break;
+        default: break;
+        }
     }
     return LS_OK;
 }
 
 static ls_status read_row(const column *c, const uint8_t *from, int64_t row, void *to, void *valid)
 {
-    return c->as.as == LS_I32 ? read_integers(c, from, row, to) : read_floats(c, from, row, to, valid);
+    return ls_dtype_is_float(c->as.as) ? read_floats(c, from, row, to, valid)
+                                       : read_integers(c, from, row, to);
 }
 
 /* A row that is not in memory. */
@@ -241,12 +279,12 @@ static ls_status check_array(const ls_array_field *all, int k)
     for (int i = 0; i < k; i++)
         if (!strcmp(all[i].field, a->field))
             return ls_fail(LS_E_USAGE, "field \"%s\" is there twice", a->field);
-    if (a->as != LS_F32 && a->as != LS_F64 && a->as != LS_I32)
-        return ls_fail(LS_E_USAGE, "field \"%s\": samples have f32, f64 or i32, not %s", a->field,
+    if (a->as == LS_BF16 || a->as == LS_F16)
+        return ls_fail(LS_E_USAGE, "field \"%s\": samples have f32, f64, i32, i64 or u8, not %s", a->field,
                        ls_dtype_name(a->as));
-    if (a->missing && a->as == LS_I32)
-        return ls_fail(LS_E_USAGE,
-                       "field \"%s\": only fields of f32 or f64 can have missing numbers, not i32", a->field);
+    if (a->missing && !ls_dtype_is_float(a->as))
+        return ls_fail(LS_E_USAGE, "field \"%s\": only fields of f32 or f64 can have missing numbers, not %s",
+                       a->field, ls_dtype_name(a->as));
     return LS_OK;
 }
 
@@ -269,11 +307,11 @@ static ls_status open_column(array_set *d, int k)
     if (c->each < 1)
         return ls_fail(LS_E_SHAPE, "%s: it is %s: its samples have no elements", c->file.path,
                        ls_type_text(text, t));
-    if (c->as.as == LS_I32 && ls_dtype_is_float(t->dtype) && !c->file.text)
+    if (!ls_dtype_is_float(c->as.as) && ls_dtype_is_float(t->dtype) && !c->file.text)
         return ls_fail(LS_E_SHAPE,
-                       "%s: it is %s, and \"%s\" must be integers: save array.astype('int32'), if its "
+                       "%s: it is %s, and \"%s\" must be integers: save array.astype('%s'), if its "
                        "numbers are whole",
-                       c->file.path, ls_type_text(text, t), c->as.field);
+                       c->file.path, ls_type_text(text, t), c->as.field, INTEGERS[c->as.as].numpy);
     return LS_OK;
 }
 
@@ -287,9 +325,23 @@ static ls_status add_field(array_set *d, const column *c, const char *suffix)
     d->fields[k] = (ls_field){ .name = d->names[k],
                                .type = t,
                                .below = c->as.below,
-                               .ignorable = c->as.as == LS_I32 && c->as.ignorable };
+                               .ignorable = !ls_dtype_is_float(c->as.as) && c->as.ignorable };
     d->set.n_fields++;
     return LS_OK;
+}
+
+/* The file of the first field, with its columns where they are few. */
+static ls_status name_source(array_set *d)
+{
+    enum { MANY = 5, LONG = 60 };
+    const column *c = &d->columns[0];
+    const char *path = c->file.path, *names = ls_array_file_part(path);
+    d->set.source = path;
+    if (!c->file.text || c->each < MANY || strlen(path) <= LONG)
+        return LS_OK;
+    d->set.source = d->source = ls_sys_text("%.*s, %" PRId64 " columns", (int)(strlen(path) - strlen(names)),
+                                            path, c->each);
+    return ls_sys_have(d->source);
 }
 
 static ls_status open_all(array_set *d, const ls_array_field *arrays)
@@ -312,8 +364,7 @@ static ls_status open_all(array_set *d, const ls_array_field *arrays)
         d->set.digest = ls_hash64_more(d->set.digest, &c->file.digest, sizeof c->file.digest);
     }
     d->set.n = d->columns[0].file.type.dims[0];
-    d->set.source = d->columns[0].file.path;
-    return LS_OK;
+    return name_source(d);
 }
 
 ls_status ls_arrays_open(ls_dataset **out, ls_split split, int n, const ls_array_field *arrays)
@@ -364,11 +415,15 @@ int64_t ls_arrays_row(const ls_dataset *set, int64_t i)
 ls_status ls_arrays_keep(ls_dataset *set, const int64_t *rows, int64_t n)
 {
     array_set *d = (array_set *)set;
-    d->source = ls_sys_text("%s (%" PRId64 " of %" PRId64 " rows)", d->set.source, n, d->set.n);
+    char *source = ls_sys_text("%s (%" PRId64 " of %" PRId64 " rows)", d->set.source, n, d->set.n);
     d->rows = ls_sys_malloc(sizeof *rows * (size_t)n);
-    LS_TRY(ls_sys_have(d->source ? d->rows : NULL));
+    if (!source || !d->rows) {
+        free(source);
+        return ls_sys_have(NULL);
+    }
     memcpy(d->rows, rows, sizeof *rows * (size_t)n);
-    d->set.source = d->source;
+    free(d->source);
+    d->set.source = d->source = source;
     d->set.n = n;
     d->set.digest = ls_hash64_more(d->set.digest, rows, sizeof *rows * (size_t)n);
     return LS_OK;
@@ -378,7 +433,8 @@ ls_status ls_arrays_keep(ls_dataset *set, const int64_t *rows, int64_t n)
 static const column *classes_of(const array_set *d)
 {
     for (int k = 0; k < d->n; k++)
-        if (d->columns[k].as.below && d->fields[d->columns[k].field].type.ndim == 0)
+        if (d->columns[k].as.below && d->columns[k].as.as == LS_I32 &&
+            d->fields[d->columns[k].field].type.ndim == 0)
             return &d->columns[k];
     return NULL;
 }

@@ -2,6 +2,7 @@
  * torchvision's ImageFolder does. The labels of both splits follow from the folders of the training split. */
 #include <dirent.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -69,8 +70,8 @@ static ls_status list(listing *out, const char *folder)
                        "(docs/images.md)",
                        folder, strerror(errno));
     for (const struct dirent *e; s == LS_OK && (e = readdir(d));) {
-        if (*e->d_name == '.')
-            continue;
+        if (*e->d_name == '.' || !strcmp(e->d_name, "Thumbs.db") || !strcmp(e->d_name, "desktop.ini"))
+            continue; /* what the system or its file manager keeps there */
         bool inside = false;
         s = ls_stop_check("listing %s", folder);
         if (s == LS_OK)
@@ -188,11 +189,14 @@ static ls_status add_classes(walk *w, const listing *split)
     return LS_OK;
 }
 
-static void name_others(walk *w)
+static void name_others(walk *w, const ls_image_source *from)
 {
-    if (w->others)
-        ls_log_warn("%s and %lld other files are left out: pictures end in .jpg, .jpeg, .png, .pgm or .ppm",
-                    w->other, (long long)w->others - 1);
+    char more[64] = " is";
+    if (w->others > 1)
+        snprintf(more, sizeof more, " and %lld other file%s are", (long long)w->others - 1,
+                 w->others == 2 ? "" : "s");
+    if (w->others && !from->again)
+        ls_log_warn("%s%s left out: pictures end in .jpg, .jpeg, .png, .pgm or .ppm", w->other, more);
     free(w->other);
 }
 
@@ -205,7 +209,7 @@ ls_status ls_image_folder(ls_image_list *out, const ls_image_source *from)
     ls_status s = check_classes(from, &split);
     if (s == LS_OK)
         s = add_classes(&w, &split);
-    name_others(&w);
+    name_others(&w, from);
     image_folder_release(&split);
     return s;
 }
@@ -245,7 +249,7 @@ ls_status ls_image_folder_masks(ls_image_list *out, const ls_image_source *from)
         if (s == LS_OK)
             s = check_mask(out, out->at[i].name);
     }
-    name_others(&w);
+    name_others(&w, from);
     free(images);
     free(masks);
     return s;

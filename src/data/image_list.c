@@ -49,3 +49,13 @@ void ls_sort_texts(char **texts, size_t n)
     if (n)
         qsort(texts, n, sizeof *texts, in_order);
 }
+
+ls_status ls_image_list_number(ls_image_list *l)
+{
+    if (l->names)
+        return LS_OK;
+    l->names = ls_arena_alloc(&l->arena, sizeof *l->names * (size_t)l->classes);
+    for (int i = 0; l->names && i < l->classes; i++)
+        l->names[i] = ls_arena_printf(&l->arena, "%d", i);
+    return ls_arena_status(&l->arena);
+}

@@ -35,8 +35,9 @@ typedef struct ls_image_list {
 /* Where a split is, and where the training split is, which says what classes there are. */
 typedef struct ls_image_source {
     const char *split,
-        *train; /* a folder, FILE.csv, or a pattern of FILE.tar; train may be NULL: not known */
+        *train;  /* a folder, FILE.csv, or a pattern of FILE.tar; train may be NULL: not known */
     bool values; /* numbers come in place of labels: of FILE.csv only the paths are read */
+    bool again;  /* the training split reads the same images and has warned about other files */
 } ls_image_source;
 
 /* Each begins an empty list. LS_E_USAGE, LS_E_FORMAT: what is missing or wrong, and where. */
@@ -45,6 +46,8 @@ ls_status ls_image_table(ls_image_list *out, const ls_image_source *from);
 ls_status ls_image_shards(ls_image_list *out, const ls_image_source *from);
 /* The pictures of SPLIT/images, each of which has its mask in SPLIT/masks (image_mask.h). */
 ls_status ls_image_folder_masks(ls_image_list *out, const ls_image_source *from);
+/* Classes without names are called "0", "1", .. */
+ls_status ls_image_list_number(ls_image_list *l);
 void ls_image_list_release(ls_image_list *l);
 
 /* ---- image_bytes.c */

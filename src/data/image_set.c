@@ -214,8 +214,13 @@ static ls_status read_sound(image_set *d, int64_t i, const uint64_t *draw, void 
             s = read_pixels(d, at, draw, to);
         if (s == LS_OK)
             return read_target(d, at, to);
-        if (s != LS_E_FORMAT || !d->skip) /* another failure is not the picture's fault */
+        if (s != LS_E_FORMAT) /* not the picture's fault */
             return s;
+        if (!d->skip)
+            return ls_fail(s, "%s; mend or remove the file%s", ls_error_message(),
+                           d->values && d->set.split == LS_SPLIT_EVAL
+                               ? ""
+                               : ", or leave broken images out (on_error: skip)");
         name_broken(d, at);
         replaced += !tried;
         if (d->set.split == LS_SPLIT_EVAL) {
@@ -270,17 +275,6 @@ static void image_set_close(ls_dataset *set)
 
 /* ---- opening */
 
-/* The words of class numbers without names. */
-static ls_status number_names(ls_image_list *l)
-{
-    if (l->names)
-        return LS_OK;
-    l->names = ls_arena_alloc(&l->arena, sizeof *l->names * (size_t)l->classes);
-    for (int i = 0; l->names && i < l->classes; i++)
-        l->names[i] = ls_arena_printf(&l->arena, "%d", i);
-    return ls_arena_status(&l->arena);
-}
-
 static ls_status check_labels(const image_set *d, int classes)
 {
     char text[1024];
@@ -315,6 +309,7 @@ static ls_status open_list(image_set *d, ls_split split, const ls_images_options
     d->both = w.both;
     const ls_image_source from = { .split = given,
                                    .train = *train ? train : NULL,
+                                   .again = w.both && split == LS_SPLIT_EVAL,
                                    .values = o->n_values > 0 };
     d->part = (ls_dataset_part){ .what = "pictures", .path = ls_arena_strdup(&l->arena, given) };
     d->set.source = d->part.path;
@@ -378,7 +373,7 @@ static ls_status open_values(image_set *d, ls_split split, const ls_images_optio
 static ls_status open_labels(image_set *d, const ls_images_options *o)
 {
     LS_TRY(check_labels(d, o->classes));
-    LS_TRY(number_names(&d->list));
+    LS_TRY(ls_image_list_number(&d->list));
     d->fields[1] = (ls_field){ .name = "labels",
                                .type = LS_SCALAR(LS_I32),
                                .below = d->list.classes,
@@ -485,7 +480,11 @@ ls_status ls_images_of_files(ls_dataset **out, int channels, int size, const ls_
     d->list.root = "";
     d->set.n = n;
     d->set.n_fields = o->mask ? 2 : 1;
-    ls_status s = o->mask ? open_masks(d, o) : LS_OK;
+    d->skip = o->skip;
+    d->broken = ls_sys_calloc((size_t)n + 1, sizeof *d->broken);
+    ls_status s = ls_sys_have(d->broken);
+    if (s == LS_OK && o->mask)
+        s = open_masks(d, o);
     for (int i = 0; i < n && s == LS_OK; i++)
         s = access(paths[i], F_OK) ? ls_fail(LS_E_USAGE, "%s: no such image file", paths[i])
                                    : ls_image_list_add(&d->list, paths[i], (ls_image_entry){ .shard = -1 });

@@ -14,7 +14,7 @@ ls_status ls_images_check_classes(const ls_dataset *train, const ls_dataset *eva
 ls_status ls_images_count_classes(int64_t *out, const ls_dataset *set);
 
 /* The n files as a data set, as an evaluation of `o` sees their pictures; there are no labels and no masks to
- * read. LS_E_USAGE: no such file. */
+ * read. With `skip` a broken file is a black picture and counts as replaced. LS_E_USAGE: no such file. */
 ls_status ls_images_of_files(ls_dataset **out, int channels, int size, const ls_images_options *o, int n,
                              const char *const *paths);
 

@@ -119,6 +119,11 @@ static ls_status find_dtype(ls_dtype *out, const char *descr, const char *what)
             *out = TYPES[k].dtype;
             return LS_OK;
         }
+    if (descr[0] && strchr("US", descr[1]))
+        return ls_fail(LS_E_UNSUPPORTED,
+                       "%s: its elements are texts ('%s'): save their numbers, as "
+                       "numpy.unique(array, return_inverse=True)[1]",
+                       what, descr);
     return ls_fail(
         LS_E_UNSUPPORTED,
         "%s: its elements are of NumPy's type '%s'; float16, float32, float64, int32, int64, uint8 "

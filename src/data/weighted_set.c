@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/sys.h"
+#include "data/arrays.h"
 
 static int field_number(const ls_dataset *set, const char *name)
 {
@@ -73,8 +74,8 @@ typedef struct weighted {
     ls_dataset *inner;
     int target; /* -1: there is no field of weights */
     int64_t entries, classes;
-    float *weights; /* [classes] */
-    char *name;     /* of their field */
+    float *weights;   /* [classes] */
+    char *name, *all; /* of their field; of that of all weights */
     double *draws;
     ls_field fields[];
 } weighted;
@@ -107,6 +108,8 @@ static ls_status read_with(const weighted *d, int64_t i, const uint64_t *draw, v
                              : d->inner->read(d->inner, i, all);
     if (s == LS_OK && wanted)
         fill(d, all[d->target], to[n]);
+    if (s == LS_OK && d->all && to[n + 1])
+        memcpy(to[n + 1], d->weights, sizeof *d->weights * (size_t)d->classes);
     free(labels);
     free(at);
     return s;
@@ -146,16 +149,17 @@ static void weighted_close(ls_dataset *set)
     ls_dataset_close(&d->inner);
     free(d->weights);
     free(d->name);
+    free(d->all);
     free(d->draws);
     free(d);
 }
 
-/* The set itself, with room for a field more; on failure the inner one is closed. */
+/* The set itself, with room for two fields more; on failure the inner one is closed. */
 static ls_status wrap(weighted **out, ls_dataset **set)
 {
     ls_dataset *inner = *set;
     const size_t n = (size_t)inner->n_fields;
-    weighted *d = *out = ls_sys_calloc(1, sizeof *d + sizeof(ls_field) * (n + 1));
+    weighted *d = *out = ls_sys_calloc(1, sizeof *d + sizeof(ls_field) * (n + 2));
     if (!d) {
         ls_dataset_close(set);
         return ls_fail(LS_E_MEMORY, "no memory for a data set with weights");
@@ -175,8 +179,8 @@ static ls_status wrap(weighted **out, ls_dataset **set)
     return LS_OK;
 }
 
-ls_status ls_weighted_open(ls_dataset **set, const char *target, const char *field, int64_t classes,
-                           const double *weights)
+ls_status ls_weighted_open(ls_dataset **set, const char *target, const char *field, const char *all,
+                           int64_t classes, const double *weights)
 {
     const int n = (*set)->n_fields, k = field_number(*set, target);
     weighted *d = NULL;
@@ -185,7 +189,7 @@ ls_status ls_weighted_open(ls_dataset **set, const char *target, const char *fie
     if (k < 0 || d->fields[k].type.dtype != LS_I32)
         s = ls_fail(LS_E_SHAPE, "%s (%s) has no field \"%s\" of classes to weigh", d->set.name, d->set.source,
                     target);
-    else if (!(d->name = ls_sys_strdup(field)) ||
+    else if (!(d->name = ls_sys_strdup(field)) || (all && !(d->all = ls_sys_strdup(all))) ||
              !(d->weights = ls_sys_malloc(sizeof *d->weights * (size_t)classes)))
         s = ls_fail(LS_E_MEMORY, "no memory for the weights of %lld classes", (long long)classes);
     if (s != LS_OK) {
@@ -199,7 +203,8 @@ ls_status ls_weighted_open(ls_dataset **set, const char *target, const char *fie
     d->target = k;
     d->entries = ls_type_count(&d->fields[k].type);
     d->classes = classes;
-    d->set.n_fields = n + 1;
+    d->fields[n + 1] = (ls_field){ .name = d->all, .type = LS_TYPE(LS_F32, classes) };
+    d->set.n_fields = n + 1 + (all != NULL);
     return LS_OK;
 }
 
@@ -207,6 +212,7 @@ ls_status ls_weighted_open(ls_dataset **set, const char *target, const char *fie
 
 typedef struct drawing {
     double *draws, sum;
+    const ls_dataset *set;
     const char *name;
     ls_dtype type;
     int64_t classes;
@@ -223,9 +229,10 @@ static ls_status add_weight(void *context, int64_t i, const void *values)
     } else {
         w = d->type == LS_F64 ? *(const double *)values : (double)*(const float *)values;
     }
+    const int64_t row = ls_arrays_row(d->set, i);
     if (!(w >= 0) || isinf(w))
-        return ls_fail(LS_E_NUMERIC, "field %s, sample %lld: %g; weights are numbers from 0 on", d->name,
-                       (long long)i, w);
+        return ls_fail(LS_E_NUMERIC, "field %s, %s %lld: %g; weights are numbers from 0 on", d->name,
+                       row >= 0 ? "row" : "sample", (long long)(row >= 0 ? row : i), w);
     d->draws[i] = d->sum += w;
     return LS_OK;
 }
@@ -266,7 +273,7 @@ static ls_status make_draws(double **draws, const ls_dataset *set, const char *n
     if (!f || f->type.ndim || (balance ? f->type.dtype != LS_I32 : !ls_dtype_is_float(f->type.dtype)))
         return ls_fail(LS_E_SHAPE, "the samples have no field %s with %s for each sample", name,
                        balance ? "a class" : "a number");
-    drawing d = { .name = name, .type = f->type.dtype };
+    drawing d = { .set = set, .name = name, .type = f->type.dtype };
     ls_status s = balance ? balance_of(&weights, &d.classes, set, k) : LS_OK;
     d.weights = weights;
     if (s == LS_OK)

@@ -11,10 +11,10 @@ ls_status ls_class_counts(const ls_dataset *set, int k, int64_t classes, int64_t
 void ls_class_balance(int64_t classes, const int64_t *counts, double *weights);
 
 /* Puts a set with one more field in the place of *set: `field` f32, of the shape of the i32 field `target`,
- * is the weight of the target's class, and 0 where the target does not count. On failure *set is closed and
- * NULL. */
-ls_status ls_weighted_open(ls_dataset **set, const char *target, const char *field, int64_t classes,
-                           const double *weights);
+ * is the weight of the target's class, and 0 where the target does not count. `all`: another field f32
+ * [classes], the weights of all classes; NULL: there is none. On failure *set is closed and NULL. */
+ls_status ls_weighted_open(ls_dataset **set, const char *target, const char *field, const char *all,
+                           int64_t classes, const double *weights);
 
 /* The same for a set whose samples are drawn (ls_order.draws) by the field `name`: a float field [] of
  * weights or, with `balance`, an i32 field [] of classes, of which each then has the same sum of weights.

@@ -135,6 +135,28 @@ static ls_status look_at(ls_session *s, const ls_program *g, int step, const ls_
     return status;
 }
 
+/* Cross-entropy makes NaN of a label that is not a class: says which one, if that is the cause. */
+static ls_status blame_label(ls_session *s, const ls_node *n, const ls_kernel_args *a)
+{
+    char site[LS_SITE_SIZE];
+    ls_tensor labels;
+    void *room = NULL;
+    const int64_t classes = a->in[0].type.dims[a->in[0].type.ndim - 1];
+    ls_status status = bring(s, &a->in[1], &labels, &room);
+    for (int64_t i = 0; status == LS_OK && i < labels.type.dims[0]; i++) {
+        const int32_t label = ((const int32_t *)labels.data)[i * labels.strides[0]];
+        if (label != LS_IGNORE_LABEL && (label < 0 || label >= classes))
+            status = ls_fail(
+                LS_E_NUMERIC,
+                "%s: cross_entropy: label %d of row %lld is not a class: labels are 0 to %lld, or "
+                "%d for none%s",
+                n->scope->path[0] ? n->scope->path : "(top level)", label, (long long)i,
+                (long long)classes - 1, LS_IGNORE_LABEL, ls_site_after(site, n->file, n->line));
+    }
+    free(room);
+    return status == LS_OK ? LS_E_NUMERIC : status; /* the message is there */
+}
+
 /* Checks the values that a step reads from outside, and afterwards the values that it made. So the first
  * number that is not finite is found where it arises. */
 static ls_status execute_look(ls_session *s, const ls_program *g, int step, bool after)
@@ -154,7 +176,10 @@ static ls_status execute_look(ls_session *s, const ls_program *g, int step, bool
         else
             snprintf(what, sizeof what, "%s \"%s\", read by %s", source->op->name, ls_source_name(source),
                      n->op->name);
-        LS_TRY(look_at(s, g, step, n, what, t));
+        const ls_status status = look_at(s, g, step, n, what, t);
+        const bool labels = after && !strcmp(n->op->name, "cross_entropy") &&
+                            (n->n_in < 4 || !ls_present(n->in[3])); /* not a part of the classes */
+        LS_TRY(status == LS_E_NUMERIC && labels ? blame_label(s, n, a) : status);
     }
     return LS_OK;
 }

@@ -65,7 +65,7 @@ static const char *wrong_name(const ls_graph *g, const ls_declared *d)
 void ls_graph_declare(ls_graph *g, ls_declared d)
 {
     const char *what = d.loss ? "loss" : "metric";
-    const bool reads_field = d.weigh == LS_BY_VALID || d.weigh == LS_BY_FIELD;
+    const bool reads_field = d.weigh >= LS_BY_VALID;
     const char *wrong = wrong_name(g, &d);
     if (wrong) {
         ls_graph_error(g, LS_E_ARG, "%s \"%s\": %s", what, d.name, wrong);
@@ -76,9 +76,10 @@ void ls_graph_declare(ls_graph *g, ls_declared d)
         return;
     }
     if (reads_field != (d.field != NULL)) {
-        ls_graph_error(g, LS_E_ARG, "%s \"%s\": %s", what, d.name,
-                       d.field ? "LS_BY_SAMPLE and LS_BY_ELEMENT read no field, it must be NULL"
-                               : "LS_BY_VALID and LS_BY_FIELD need the name of an input, field is NULL");
+        ls_graph_error(
+            g, LS_E_ARG, "%s \"%s\": %s", what, d.name,
+            d.field ? "LS_BY_SAMPLE and LS_BY_ELEMENT read no field, it must be NULL"
+                    : "LS_BY_VALID, LS_BY_FIELD and LS_OVER_FIELD need the name of an input, field is NULL");
         return;
     }
     for (int i = 0; i < g->n_declared; i++)
@@ -104,7 +105,7 @@ void ls_loss(ls_graph *g, const char *name, ls_value rows, double factor, ls_wei
 {
     LS_ARG_VOID(g);
     LS_BUILD_ARG(g, name, );
-    LS_BUILD_ENUM(g, ls_weigh, weigh, LS_BY_FIELD, );
+    LS_BUILD_ENUM(g, ls_weigh, weigh, LS_OVER_FIELD, );
     ls_graph_declare(
         g, (ls_declared){
                .name = name, .rows = rows, .factor = factor, .weigh = weigh, .field = field, .loss = true });
@@ -123,7 +124,7 @@ void ls_measure(ls_graph *g, const char *name, ls_value rows, ls_how how, ls_wei
     LS_ARG_VOID(g);
     LS_BUILD_ARG(g, name, );
     LS_BUILD_ENUM(g, ls_how, how, LS_COUNT, );
-    LS_BUILD_ENUM(g, ls_weigh, weigh, LS_BY_FIELD, );
+    LS_BUILD_ENUM(g, ls_weigh, weigh, LS_OVER_FIELD, );
     ls_graph_declare(
         g,
         (ls_declared){ .name = name, .rows = rows, .factor = 1, .how = how, .weigh = weigh, .field = field });

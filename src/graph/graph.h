@@ -93,9 +93,10 @@ struct ls_graph {
     ls_scope root;
     int n_scopes;
     ls_phase phase;
-    const ls_box *at;        /* the box of new nodes whose op has LS_OP_AT (copied) */
-    bool evaluation;         /* the model is built for evaluation */
-    const char *metrics;     /* words of ls_trainer_opts.metrics; NULL: none */
+    const ls_box *at;                /* the box of new nodes whose op has LS_OP_AT (copied) */
+    bool evaluation;                 /* the model is built for evaluation */
+    const char *metrics;             /* words of ls_trainer_opts.metrics; NULL: none */
+    const struct ls_lora_opts *lora; /* adapters of the linear layers that follow; NULL: none */
     const char *tensor_plan; /* the model's tensor plan, which parallel.tensor may replace; NULL: none */
     ls_status status;        /* the first error of a builder call; later calls do nothing */
     char *message;

@@ -110,7 +110,7 @@ struct ls_op {
      * equal. */
     uint32_t inplace;
     int ew;              /* LS_OP_ELEMENTWISE: the opcode (ls_ew) */
-    const char *summary; /* one line: formula, shapes, source */
+    const char *summary; /* one sentence for the page of a step: what it computes */
 };
 
 /* Attributes of any op, by its field table. */

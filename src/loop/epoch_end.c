@@ -251,8 +251,9 @@ static ls_status end_epoch(ls_loop *l, int64_t epoch, const ls_epoch_sum *sum, b
     LS_TRY(ls_epoch_replaced(&row.replaced, l, sum));
     LS_TRY(find_memory(&row, l));
     if (row.replaced)
-        ls_log_warn("epoch %lld: %lld broken pictures were replaced by others", (long long)epoch,
-                    (long long)row.replaced);
+        ls_log_warn("epoch %lld: %lld broken picture%s replaced by %s", (long long)epoch,
+                    (long long)row.replaced, row.replaced == 1 ? " was" : "s were",
+                    row.replaced == 1 ? "another" : "others");
     char duration[32], loss[32];
     ls_str evaluated = { 0 };
     const bool evaluates = ls_epoch_evaluates(l, epoch, l->step, last);

@@ -260,7 +260,6 @@ ls_status ls_loop_run(ls_loop *l)
         ls_group_fail(l->group, s, ls_error_message());
     if (s != LS_OK)
         ls_snapshots_abandon(&l->snapshots, l->run);
-    ls_profiler_release(&l->profiler);
     ls_loader_destroy(&loader);
     if (l->ui && l->ui->progress)
         l->ui->progress(l->ui->context, NULL);

@@ -10,7 +10,19 @@
 #include "pages/memory_page.h"
 #include "setup/step_html.h"
 
-enum { TABLE = 15 /* ops that are printed */ };
+enum {
+    TABLE = 15, /* ops that are printed */
+    FIRST =
+        32, /* runs of a program that are recorded of the first steps, which may have many micro-batches */
+};
+
+/* Without a schedule: the first step is left out, because it takes page faults. */
+static const ls_profile_schedule FIRST_STEPS = { .skip = 1, .active = 4, .repeat = 1 };
+
+static const ls_profile_schedule *schedule_of(const ls_profiler *p)
+{
+    return p->schedule.active ? &p->schedule : &FIRST_STEPS;
+}
 
 ls_profile_phase ls_profile_phase_of(const ls_profile_schedule *s, int64_t k, int64_t *repetition, bool *last)
 {
@@ -25,16 +37,16 @@ ls_profile_phase ls_profile_phase_of(const ls_profile_schedule *s, int64_t k, in
 
 static void record_run(void *context, ls_trainer *t, int program)
 {
-    ls_profile_add(context, t->session, t->session_plan[program]);
+    ls_profiler *p = context;
+    if (p->schedule.active || p->runs[program]++ < FIRST)
+        ls_profile_add(p->taking, t->session, t->session_plan[program]);
 }
 
 ls_status ls_profiler_before(ls_profiler *p, ls_trainer *t, int64_t step, int64_t k)
 {
     bool last;
     int64_t repetition;
-    if (!p->schedule.active)
-        return LS_OK;
-    const ls_profile_phase phase = ls_profile_phase_of(&p->schedule, k, &repetition, &last);
+    const ls_profile_phase phase = ls_profile_phase_of(schedule_of(p), k, &repetition, &last);
     ls_session_profile(t->session, phase != LS_PROFILE_OFF);
     if (phase != LS_PROFILE_ACTIVE)
         return LS_OK;
@@ -43,7 +55,7 @@ ls_status ls_profiler_before(ls_profiler *p, ls_trainer *t, int64_t step, int64_
         p->repetition = repetition;
         p->first = step;
         t->after_run = record_run;
-        t->context = p->taking;
+        t->context = p;
     }
     ls_profile_step(p->taking, step);
     return LS_OK;
@@ -59,21 +71,22 @@ static char *file_of(const ls_profiler *p, const ls_rundir *d, const char *what)
     return ls_path_join(d->path, name);
 }
 
+static ls_status find_times(ls_profiler *p, const ls_trainer *t)
+{
+    ls_arena_release(&p->arena);
+    ls_arena_init(&p->arena);
+    for (int i = 0; i < LS_EVAL; i++)
+        LS_TRY(ls_profile_times(&p->times[i], &p->arena, p->taking, t->compiled.plans[i]));
+    return LS_OK;
+}
+
 /* The page of the step, with the times of this profile. */
 static ls_status write_step(const ls_profiler *p, const ls_trainer *t, const ls_rundir *d)
 {
-    ls_arena a;
-    ls_step_times times[LS_EVAL];
-    ls_status s = LS_OK;
-    ls_arena_init(&a);
-    for (int i = 0; i < LS_EVAL && s == LS_OK; i++)
-        s = ls_profile_times(&times[i], &a, p->taking, t->compiled.plans[i]);
     char *path = file_of(p, d, "step.html");
     const char *name = strrchr(d->path, '/');
-    if (s == LS_OK)
-        s = ls_step_html(path, name ? name + 1 : d->path, &t->compiled, times);
+    const ls_status s = ls_step_html(path, name ? name + 1 : d->path, &t->compiled, ls_profiler_times(p));
     free(path);
-    ls_arena_release(&a);
     return s;
 }
 
@@ -89,13 +102,9 @@ static void tell(const ls_profiler *p, const ls_calibration *c, FILE *out, int64
     ls_log_info("memory over them: %s; %s", page, peak);
 }
 
-ls_status ls_profiler_end(ls_profiler *p, ls_trainer *t, const ls_rundir *d, const ls_calibration *c,
-                          FILE *out, int64_t step)
+static ls_status write_files(const ls_profiler *p, ls_trainer *t, const ls_rundir *d, const ls_calibration *c,
+                             FILE *out, int64_t step)
 {
-    if (!p->taking)
-        return LS_OK;
-    t->after_run = NULL;
-    ls_session_profile(t->session, false);
     char *trace = file_of(p, d, "trace.json"), *page = file_of(p, d, "memory.html");
     ls_str peak = { 0 };
     ls_status s = ls_trace_write(trace, p->taking);
@@ -108,6 +117,19 @@ ls_status ls_profiler_end(ls_profiler *p, ls_trainer *t, const ls_rundir *d, con
     ls_str_release(&peak);
     free(trace);
     free(page);
+    return s;
+}
+
+ls_status ls_profiler_end(ls_profiler *p, ls_trainer *t, const ls_rundir *d, const ls_calibration *c,
+                          FILE *out, int64_t step)
+{
+    if (!p->taking)
+        return LS_OK;
+    t->after_run = NULL;
+    ls_session_profile(t->session, false);
+    ls_status s = find_times(p, t);
+    if (s == LS_OK && p->schedule.active)
+        s = write_files(p, t, d, c, out, step);
     ls_profile_destroy(&p->taking);
     return s;
 }
@@ -117,9 +139,19 @@ ls_status ls_profiler_after(ls_profiler *p, ls_trainer *t, const ls_rundir *d, c
 {
     bool last;
     int64_t repetition;
-    return p->taking && ls_profile_phase_of(&p->schedule, k, &repetition, &last) == LS_PROFILE_ACTIVE && last
+    return p->taking && ls_profile_phase_of(schedule_of(p), k, &repetition, &last) == LS_PROFILE_ACTIVE &&
+                   last
                ? ls_profiler_end(p, t, d, c, out, step)
                : LS_OK;
 }
 
-void ls_profiler_release(ls_profiler *p) { ls_profile_destroy(&p->taking); }
+const ls_step_times *ls_profiler_times(const ls_profiler *p)
+{
+    return p->times[LS_MICRO].runs && p->times[LS_UPDATE].runs ? p->times : NULL;
+}
+
+void ls_profiler_release(ls_profiler *p)
+{
+    ls_profile_destroy(&p->taking);
+    ls_arena_release(&p->arena);
+}

@@ -1,7 +1,8 @@
 /* profiler.h - which steps of a run are profiled, and what is written of them. A schedule is that of
  * torch.profiler: after `skip` steps of this start, cycles of `wait` steps that are left alone, `warmup`
  * steps that are timed and forgotten, and `active` steps that are recorded. Each cycle, a repetition, has
- * files of its own beside the log: a trace and a page of memory for each rank. */
+ * files of its own beside the log: a trace and a page of memory for each rank. A run without a schedule
+ * measures its second step to its fifth, for step.html, and writes no other file of it. */
 #pragma once
 #include "execute/trace.h"
 #include "plan/plan.h"
@@ -19,10 +20,16 @@ ls_profile_phase ls_profile_phase_of(const ls_profile_schedule *s, int64_t k, in
                                      bool *last);
 
 typedef struct ls_profiler {
-    ls_profile_schedule schedule; /* active 0: nothing is profiled */
+    ls_profile_schedule schedule; /* active 0: only the first steps are measured, for step.html */
     ls_profile *taking;           /* of the repetition that is being recorded; NULL: none */
     int64_t repetition, first;    /* its number, and its first step as the run counts */
+    int runs[LS_PROGRAMS];        /* of each program, that are recorded */
+    ls_arena arena;               /* of `times` */
+    ls_step_times times[LS_EVAL]; /* LS_MICRO, LS_UPDATE: of the last repetition */
 } ls_profiler;
+
+/* What ls_step_view takes; NULL: the run had too few steps. Valid until ls_profiler_release. */
+const ls_step_times *ls_profiler_times(const ls_profiler *p);
 
 /* Before step `step` of the run (from 1), which is step k of this start. Local. */
 ls_status ls_profiler_before(ls_profiler *p, ls_trainer *t, int64_t step, int64_t k);

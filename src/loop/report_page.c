@@ -83,7 +83,7 @@ ls_status ls_report_page(const ls_loop *l, const ls_calibration *calibration, ls
         s = ls_str_status(&ranks);
     char *step = ls_path_join(l->run->path, "step.html");
     if (s == LS_OK)
-        s = ls_step_html(step, l->recipe->run.name, c, NULL);
+        s = ls_step_html(step, l->recipe->run.name, c, ls_profiler_times(&l->profiler));
     free(step);
     if (s == LS_OK)
         s = ls_report_write(l->run, &r);

@@ -87,8 +87,8 @@ void ls_classifier_outputs(ls_graph *g, ls_value logits, const ls_classifier_los
     const ls_value rows = ls_classifier_rows(g, logits, labels, loss ? loss : &PLAIN);
     if (loss && loss->class_weights) {
         static const char FIELD[] = "labels.class_weight";
-        ls_input(g, FIELD, LS_TYPE(LS_F32, t.ndim == 2 ? t.dims[0] : 1));
-        ls_loss(g, "loss", rows, 1, LS_BY_FIELD, FIELD);
+        const ls_value weight = ls_input(g, FIELD, LS_TYPE(LS_F32, t.ndim == 2 ? t.dims[0] : 1));
+        ls_smooth_weighted_loss(g, "loss", 1, logits, labels, rows, weight, FIELD, loss->label_smoothing);
         ls_measure(g, "loss_unweighted", rows, LS_MEAN, LS_BY_VALID, "labels");
     } else {
         ls_loss(g, "loss", rows, 1, LS_BY_VALID, "labels");

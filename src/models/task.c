@@ -159,6 +159,46 @@ static const ls_task_loss *loss_of(const ls_task_config *c, const char *output)
     return NULL;
 }
 
+/* The rows of ls_loss_rows, with label smoothing. */
+static ls_value smooth_rows(ls_graph *g, ls_value logits, ls_value labels, double smoothing)
+{
+    const ls_type t = ls_value_type(g, logits);
+    const int64_t classes = t.ndim ? t.dims[t.ndim - 1] : 1;
+    ls_wide_begin(g);
+    const ls_value rows = ls_cross_entropy_smooth(g, ls_reshape(g, logits, -1, classes),
+                                                  ls_reshape(g, labels, -1), smoothing);
+    ls_wide_end(g);
+    return rows;
+}
+
+/* With smoothing e a row is
+ *     (1 - e) w[label] (-log p[label]) + e / classes * sum of w[c] (-log p[c])
+ * and 0 where the label does not count. The divisor is the sum of w[label]. */
+void ls_smooth_weighted_loss(ls_graph *g, const char *name, double factor, ls_value logits, ls_value labels,
+                             ls_value rows, ls_value weight, const char *field, double smoothing)
+{
+    const ls_type t = ls_value_type(g, logits);
+    const int64_t classes = t.ndim > 1 ? t.dims[t.ndim - 1] : 1, batch = t.ndim > 1 ? t.dims[0] : 1;
+    if (!(smoothing > 0)) {
+        ls_loss(g, name, rows, factor, LS_BY_FIELD, field);
+        return;
+    }
+    const ls_value all = ls_input(g, ls_arena_printf(&g->arena, "%ss", field),
+                                  LS_TYPE(LS_F32, batch, classes)),
+                   flat = ls_reshape(g, labels, -1),
+                   own = ls_cross_entropy(g, ls_reshape(g, logits, -1, classes), flat);
+    ls_wide_begin(g);
+    const ls_value each = ls_log_softmax(g, ls_reshape(g, logits, batch, -1, classes)),
+                   spread = ls_sum(g, ls_mul(g, each, ls_reshape(g, all, batch, 1, classes)), 2, false),
+                   counts = ls_clamp(g, ls_add_const(g, ls_cast(g, flat, LS_F32), 1), 0, 1),
+                   smoothed = ls_sub(
+                       g, ls_mul_const(g, ls_mul(g, ls_reshape(g, weight, -1), own), 1 - smoothing),
+                       ls_mul_const(g, ls_mul(g, counts, ls_reshape(g, spread, -1)),
+                                    smoothing / (double)classes));
+    ls_wide_end(g);
+    ls_loss(g, name, smoothed, factor, LS_OVER_FIELD, field);
+}
+
 /* Declares the loss l of `output`, which is scaled if `scale`, and its metrics. */
 static void declare(builder *b, const ls_task_loss *l, ls_value output, bool scale)
 {
@@ -178,11 +218,15 @@ static void declare(builder *b, const ls_task_loss *l, ls_value output, bool sca
     const weighing w = weighing_of(b, l, target->name, &sample);
     const ls_scaling s = scale ? scaling_of(b, target, &p->type) : (ls_scaling){ LS_NONE, LS_NONE };
     const ls_value t = scale ? ls_scale(g, s, target->value) : target->value,
-                   rows = ls_loss_rows(g, l->kind, output, t, l->delta);
+                   rows = l->label_smoothing > 0 ? smooth_rows(g, output, t, l->label_smoothing)
+                                                 : ls_loss_rows(g, l->kind, output, t, l->delta);
     char name[160];
     term_name(name, b, NAMES[l->kind], l->of);
     if (l->class_weight) {
-        ls_loss(g, name, rows, l->factor, LS_BY_FIELD, l->class_weight);
+        sample.dtype = LS_F32;
+        const source *class_weight = source_of(b, l->class_weight, &sample);
+        ls_smooth_weighted_loss(g, name, l->factor, output, t, rows, class_weight->value, l->class_weight,
+                                l->label_smoothing);
         ls_measure(g, term_name(name, b, "cross_entropy_unweighted", l->of), rows, LS_MEAN, w.how, w.field);
     } else {
         ls_loss(g, name, weighed(b, rows, &w), l->factor, w.how, w.field);
@@ -208,6 +252,9 @@ static ls_status task_check(const ls_task_config *c)
                            "the loss of \"%s\" has weights of classes: they are of cross_entropy, without "
                            "another weight or mask",
                            l->of);
+        if (l->label_smoothing > 0 && l->kind != LS_LOSS_CROSS_ENTROPY)
+            return ls_fail(LS_E_UNSUPPORTED, "the loss of \"%s\" has label smoothing: it is of cross_entropy",
+                           l->of);
     }
     return LS_OK;
 }
@@ -225,7 +272,7 @@ ls_status ls_task_build(ls_graph *g, const ls_task_config *c, int64_t batch)
         LS_ARG_ENUM(ls_loss_kind, c->losses[i].kind, LS_LOSS_CROSS_ENTROPY);
     LS_TRY(task_check(c));
     builder b = { .g = g, .c = c, .batch = batch };
-    const ls_value x = ls_mlp_layers(g, inputs(&b), c->n_hidden, c->hidden, c->act);
+    const ls_value x = ls_mlp_layers(g, inputs(&b), c->n_hidden, c->hidden, c->act, c->dropout);
     for (int i = 0; i < c->n_outputs; i++) {
         const ls_port *p = &c->outputs[i];
         const ls_task_loss *first = loss_of(c, p->name);

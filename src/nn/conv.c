@@ -7,6 +7,7 @@
 #include "graph/identity.h"
 #include "lockstep/nn.h"
 #include "base/argument.h"
+#include "ops/rules.h"
 
 ls_init ls_init_kaiming_normal(int64_t fan)
 {
@@ -66,6 +67,10 @@ LAYER(conv_transpose3d, "ConvTranspose3d", true, 3)
 ls_value ls_track(ls_graph *g)
 {
     LS_ARG_OR(g, ((ls_value){ .id = -1 }));
+    for (int i = 0; i < g->n_nodes; i++) /* a graph has one */
+        if (g->nodes[i]->op == &ls_op_input &&
+            ((const ls_source_attrs *)g->nodes[i]->attrs)->is.what == LS_IS_TRACK)
+            return g->nodes[i]->out[0];
     return ls_input_of(g, (ls_identity){ .what = LS_IS_TRACK }, "", LS_SCALAR(LS_I32));
 }
 
@@ -85,7 +90,7 @@ ls_value ls_batch_norm_with(ls_graph *g, const char *name, ls_value x, const ls_
     if (ls_graph_is_evaluation(g))
         return ls_batch_norm_eval(g, x, gain, bias, mean, variance, o->eps);
     ls_value y = ls_batch_norm_op(g, x, gain, bias, o->eps);
-    ls_batch_norm_update(g, mean, variance, tracked, y, o->track, o->momentum);
+    ls_batch_norm_update(g, mean, variance, tracked, y, o->track.id ? o->track : ls_track(g), o->momentum);
     return y;
 }
 

@@ -8,6 +8,7 @@
 #include "base/hash.h"
 #include "base/thread_pool.h"
 #include "base/bf16.h"
+#include "base/element.h"
 #include "base/rng.h"
 
 typedef struct job {
@@ -24,7 +25,9 @@ static void store(const job *j, int64_t i, double x)
         ((uint16_t *)j->data)[i] = ls_to_bf16((float)x);
         return;
     }
-    if (j->dtype == LS_F64)
+    if (j->dtype == LS_F16)
+        ls_element_write((uint16_t *)j->data + i, LS_F16, (double)(float)x);
+    else if (j->dtype == LS_F64)
         ((double *)j->data)[i] = (double)(float)x; /* rounded to f32, so that runs in f64 can be compared */
     else
         ((float *)j->data)[i] = (float)x;

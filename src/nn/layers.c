@@ -7,6 +7,7 @@
 
 #include "graph/graph.h"
 #include "base/argument.h"
+#include "lora.h"
 
 ls_init ls_init_xavier_uniform(int64_t in, int64_t out)
 {
@@ -37,7 +38,8 @@ ls_value ls_linear_with(ls_graph *g, const char *name, ls_value x, int64_t out, 
     ls_value w = ls_param(g, "weight", LS_TYPE(LS_F32, out, in), o->weight_init ? *o->weight_init : init);
     ls_value b = o->bias ? ls_param(g, "bias", LS_TYPE(LS_F32, out), o->bias_init ? *o->bias_init : init)
                          : LS_NONE;
-    return ls_matmul_wt(g, x, w, b);
+    const ls_value y = ls_matmul_wt(g, x, w, b);
+    return g->lora ? ls_lora_adapt(g, x, y, out) : y;
 }
 
 ls_value ls_embedding(ls_graph *g, const char *name, ls_value ids, int64_t rows, int64_t dim)

@@ -140,6 +140,14 @@ static void measure_asked(ls_graph *g, const char *accuracy, ls_value predicted,
     }
 }
 
+bool ls_measure_may_ask(const char *word)
+{
+    int k = 0;
+    while (k < N_ASKED && strcmp(ASKED[k].word, word))
+        k++;
+    return k < N_ASKED;
+}
+
 ls_status ls_measure_check_asked(const ls_graph *g)
 {
     char word[64];
@@ -152,7 +160,11 @@ ls_status ls_measure_check_asked(const ls_graph *g)
         for (int i = 0; i < g->n_declared && k < N_ASKED; i++)
             measured = measured || g->declared[i].kind == (int)ASKED[k].kind;
         if (k == N_ASKED)
-            return ls_fail_field(LS_E_USAGE, "metrics", "%s: it can be f1, auc or perplexity", word);
+            return ls_fail_field(
+                LS_E_USAGE, "metrics",
+                "%s: it can be f1, auc or perplexity; loss, accuracy, rmse, mae and r2 are always "
+                "there, precision and recall with the confusion matrix",
+                word);
         if (!measured)
             return ls_fail_field(LS_E_USAGE, "metrics",
                                  "%s is of classes, and the model measures no accuracy", word);

@@ -147,7 +147,8 @@ const ls_op ls_op_attention = {
     .infer = infer_attention,
     .grad = grad_attention,
     .cost = cost_attention,
-    .summary = "softmax(scale * q * k^T + bias) * v for each head; log-sum-exp of each row",
+    .summary = "Computes attention, softmax(scale * q * k^T + bias) * v for each head, and keeps each row's "
+               "log-sum-exp.",
 };
 const ls_op ls_op_attention_grad = {
     .name = "attention_grad",
@@ -161,7 +162,7 @@ const ls_op ls_op_attention_grad = {
     .fields = FIELDS,
     .infer = infer_attention_grad,
     .cost = cost_attention_grad,
-    .summary = "dq, dk, dv (and dbias)",
+    .summary = "Computes the gradients of attention: dq, dk and dv, and dbias if there is a bias.",
 };
 
 ls_value ls_attention(ls_graph *g, ls_value q, ls_value k, ls_value v, ls_value bias, int64_t head_dim,

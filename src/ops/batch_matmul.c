@@ -83,7 +83,7 @@ const ls_op ls_op_batch_matmul = {
     .infer = infer_batch_matmul,
     .grad = grad_batch_matmul,
     .cost = cost_batch_matmul,
-    .summary = "a * b for each of the leading dimensions",
+    .summary = "Multiplies a * b, as matrices, for each of the leading dimensions.",
 };
 
 /* The last two dimensions exchanged. */

@@ -149,8 +149,8 @@ const ls_op ls_op_batch_norm = {
     .grad = grad_batch_norm,
     .cost = cost_norm,
     .inplace = 1 << 3,
-    .summary =
-        "act((x - mean) * rstd * gain + bias + residual) per channel, by the batch's own mean and variance",
+    .summary = "Normalises each channel by the batch's mean and variance: act((x - mean) * rstd * gain + "
+               "bias + residual).",
 };
 const ls_op ls_op_batch_norm_grad = {
     .name = "batch_norm_grad",
@@ -165,7 +165,7 @@ const ls_op ls_op_batch_norm_grad = {
     .infer = infer_batch_norm_grad,
     .cost = cost_norm,
     .inplace = 1,
-    .summary = "dx, dgain, dbias",
+    .summary = "Computes the gradients of batch_norm: dx, dgain and dbias.",
 };
 const ls_op ls_op_batch_norm_eval = {
     .name = "batch_norm_eval",
@@ -180,7 +180,7 @@ const ls_op ls_op_batch_norm_eval = {
     .grad = grad_batch_norm_eval,
     .cost = cost_norm,
     .inplace = 1 | 1 << 5,
-    .summary = "the same by running statistics",
+    .summary = "Normalises each channel as batch_norm does, by running statistics.",
 };
 const ls_op ls_op_batch_norm_update = {
     .name = "batch_norm_update",
@@ -194,7 +194,7 @@ const ls_op ls_op_batch_norm_update = {
     .fields = UPDATE_FIELDS,
     .infer = infer_batch_norm_update,
     .alias = { 1, 2, 3 },
-    .summary = "running += momentum * (batch - running); tracked += 1",
+    .summary = "Moves the running statistics: running += momentum * (batch - running), tracked += 1.",
 };
 
 ls_value ls_batch_norm_op(ls_graph *g, ls_value x, ls_value gain, ls_value bias, double eps)

@@ -90,7 +90,7 @@ const ls_op ls_op_broadcast_to = {
     .infer = infer_broadcast_to,
     .grad = grad_broadcast_to,
     .cost = ls_cost_move,
-    .summary = "NumPy broadcasting, copied",
+    .summary = "Repeats a tensor along dimensions as NumPy's broadcasting does, as a copy.",
 };
 const ls_op ls_op_sum_to = {
     .name = "sum_to",
@@ -104,7 +104,7 @@ const ls_op ls_op_sum_to = {
     .infer = ls_infer_sum_to,
     .grad = grad_sum_to,
     .cost = ls_cost_move,
-    .summary = "sums over what broadcasting would expand",
+    .summary = "Sums over the dimensions that broadcasting would expand.",
 };
 
 ls_value ls_broadcast_dims(ls_graph *g, ls_value a, int ndim, const int64_t *dims)

@@ -77,7 +77,7 @@ const ls_op ls_op_cache_write = {
     .infer = infer_cache_write,
     .cost = cost_cache_write,
     .alias = { 1 },
-    .summary = "rows of x into a cache, each where its position says",
+    .summary = "Writes rows of x into a cache, each at its position.",
 };
 const ls_op ls_op_cache_reorder = {
     .name = "cache_reorder",
@@ -88,7 +88,7 @@ const ls_op ls_op_cache_reorder = {
     .flags = LS_OP_EFFECT | LS_OP_NO_GRAD,
     .infer = infer_cache_reorder,
     .alias = { 1 },
-    .summary = "each sequence of a cache becomes the one whose number is given",
+    .summary = "Replaces each sequence of a cache by the one whose number is given.",
 };
 const ls_op ls_op_attention_cached = {
     .name = "attention_cached",
@@ -102,7 +102,7 @@ const ls_op ls_op_attention_cached = {
     .fields = FIELDS,
     .infer = infer_attention_cached,
     .cost = cost_attention_cached,
-    .summary = "attention of each query to a cache's keys up to its position",
+    .summary = "Computes attention of each new query to the keys of a cache, up to the query's position.",
 };
 
 ls_value ls_cache_write(ls_graph *g, ls_value cache, ls_value x, ls_value positions)

@@ -151,7 +151,7 @@ const ls_op ls_op_all_gather = {
     .infer = infer_all_gather,
     .grad = grad_all_gather,
     .cost = cost_collective,
-    .summary = "the slices of a group's ranks, in order",
+    .summary = "Collects the slices of all ranks of a group, in their order.",
 };
 const ls_op ls_op_reduce_scatter = {
     .name = "reduce_scatter",
@@ -165,7 +165,7 @@ const ls_op ls_op_reduce_scatter = {
     .infer = infer_reduce_scatter,
     .grad = grad_reduce_scatter,
     .cost = cost_collective,
-    .summary = "this rank's slice of the sum over a group",
+    .summary = "Sums over the ranks of a group, and gives each rank its slice of the sum.",
 };
 const ls_op ls_op_all_reduce = {
     .name = "all_reduce",
@@ -180,7 +180,7 @@ const ls_op ls_op_all_reduce = {
     .inplace = 1,
     .grad = grad_all_reduce,
     .cost = cost_collective,
-    .summary = "sum or maximum over a group",
+    .summary = "Sums over the ranks of a group, or finds the maximum, and gives all of it to each rank.",
 };
 const ls_op ls_op_replicate = {
     .name = "replicate",
@@ -194,7 +194,8 @@ const ls_op ls_op_replicate = {
     .infer = ls_infer_same,
     .grad = grad_replicate,
     .view = view_replicate,
-    .summary = "the same on every rank of a group; gradients are summed over it",
+    .summary =
+        "Marks a value that is the same on every rank of a group; its gradients are summed over the group.",
 };
 const ls_op ls_op_to_device = {
     .name = "to_device",
@@ -206,7 +207,7 @@ const ls_op ls_op_to_device = {
     .infer = ls_infer_same,
     .grad = grad_to_device,
     .cost = cost_collective,
-    .summary = "host memory to the device's",
+    .summary = "Copies from host memory to the device's memory.",
 };
 const ls_op ls_op_to_host = {
     .name = "to_host",
@@ -218,7 +219,7 @@ const ls_op ls_op_to_host = {
     .infer = ls_infer_same,
     .grad = grad_to_host,
     .cost = cost_collective,
-    .summary = "the device's memory to the host's",
+    .summary = "Copies from the device's memory to host memory.",
 };
 
 ls_value ls_all_gather(ls_graph *g, ls_value slice, const ls_gather_attrs *a)

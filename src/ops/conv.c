@@ -167,7 +167,7 @@ const ls_op ls_op_conv2d = {
     .infer = infer_conv2d,
     .grad = grad_conv2d,
     .cost = cost_conv2d,
-    .summary = "convolution of NCHW pictures, plus bias",
+    .summary = "Convolves images [N, C, H, W] with a kernel, and adds a bias.",
 };
 const ls_op ls_op_conv2d_dx = {
     .name = "conv2d_dx",
@@ -181,7 +181,7 @@ const ls_op ls_op_conv2d_dx = {
     .infer = infer_conv2d_dx,
     .grad = grad_conv2d_dx,
     .cost = cost_conv2d_dx,
-    .summary = "gradient for the picture, and transposed convolution",
+    .summary = "Computes the gradient of conv2d for the image; also computes a transposed convolution.",
 };
 const ls_op ls_op_conv2d_dw = {
     .name = "conv2d_dw",
@@ -194,5 +194,6 @@ const ls_op ls_op_conv2d_dw = {
     .fields = FIELDS,
     .infer = infer_conv2d_dw,
     .cost = cost_conv2d_dw,
-    .summary = "gradient for the kernel, and the sums of dy over each channel",
+    .summary =
+        "Computes the gradient of conv2d for the kernel, and the sums of dy over each channel, for the bias.",
 };

@@ -49,7 +49,7 @@ const ls_op ls_op_cumsum = {
     .grad = grad_cumsum,
     .cost = cost_cumsum,
     .inplace = 1,
-    .summary = "sums of the elements up to each one along a dimension; reverse: from each one on",
+    .summary = "Sums the elements up to each one along a dimension; with reverse, from each one on.",
 };
 
 ls_value ls_cumsum(ls_graph *g, ls_value a, int dim)

@@ -44,7 +44,8 @@ const ls_op ls_op_random_key = {
     .n_out = 1,
     .flags = LS_OP_NO_GRAD,
     .infer = infer_key,
-    .summary = "[hash of (seed, step), place in the step of the first sample, from one to the next]",
+    .summary = "Makes the key of a step's random numbers: hash of (seed, step), and where the rank's samples "
+               "stand in the step.",
 };
 
 static const ls_attr_field FIELDS[] = {
@@ -65,5 +66,5 @@ const ls_op ls_op_dropout = {
     .infer = infer_dropout,
     .grad = grad_dropout,
     .inplace = 1 << X | 1 << ADDEND,
-    .summary = "x / (1 - p) with probability 1 - p, else 0; + addend",
+    .summary = "Keeps x / (1 - p) with probability 1 - p, else 0, and adds an addend.",
 };

@@ -224,49 +224,57 @@ static const ls_attr_field NUMBER_FIELDS[] = {
                                    .ew = opcode,                          \
                                    .summary = about }
 
-ROW(add, "add", 2, LS_EW_ADD, grad_add, "a + b");
-ROW(sub, "sub", 2, LS_EW_SUB, grad_sub, "a - b");
-ROW(mul, "mul", 2, LS_EW_MUL, grad_mul, "a * b");
-ROW(div, "div", 2, LS_EW_DIV, grad_div, "a / b");
-ROW(max, "max", 2, LS_EW_MAX, grad_max, "larger of a and b");
-ROW(min, "min", 2, LS_EW_MIN, grad_min, "smaller of a and b");
-ROW(pow, "pow", 2, LS_EW_POW, grad_pow, "a to the power of b");
-ROW(gt, "gt", 2, LS_EW_GT, grad_flat, "1 where a > b, else 0");
-ROW(ge, "ge", 2, LS_EW_GE, grad_flat, "1 where a >= b, else 0");
-ROW(eq, "eq", 2, LS_EW_EQ, grad_flat, "1 where a = b, else 0");
-ROW(keep, "keep", 2, LS_EW_KEEP, grad_keep, "a where b is not 0, else 0");
-ROW(drop, "drop", 2, LS_EW_DROP, grad_drop, "a where b is 0, else 0");
-ROW(neg, "neg", 1, LS_EW_NEG, grad_neg, "-a");
-ROW(sqrt, "sqrt", 1, LS_EW_SQRT, grad_sqrt, "square root");
-ROW(exp, "exp", 1, LS_EW_EXP, grad_exp, "e^a");
-ROW(log, "log", 1, LS_EW_LOG, grad_log, "natural logarithm");
-ROW(tanh, "tanh", 1, LS_EW_TANH, grad_tanh, "hyperbolic tangent");
-ROW(square, "square", 1, LS_EW_SQUARE, grad_square, "a * a");
-ROW(abs, "abs", 1, LS_EW_ABS, grad_abs, "absolute value");
-ROW(sign, "sign", 1, LS_EW_SIGN, grad_flat, "1, 0 or -1");
-ROW(sin, "sin", 1, LS_EW_SIN, grad_sin, "sine");
-ROW(cos, "cos", 1, LS_EW_COS, grad_cos, "cosine");
-ROW(sigmoid, "sigmoid", 1, LS_EW_SIGMOID, grad_sigmoid, "1 / (1 + e^-a)");
-ROW(softplus, "softplus", 1, LS_EW_SOFTPLUS, grad_softplus, "log(1 + e^a)");
-ROW(hardswish, "hardswish", 1, LS_EW_HARDSWISH, grad_hardswish, "a * min(max(a + 3, 0), 6) / 6");
-ROW(relu, "relu", 1, LS_EW_RELU, grad_relu, "max(a, 0)");
-ROW(gelu, "gelu", 1, LS_EW_GELU, grad_gelu, "a * Phi(a), erf form");
-ROW(gelu_tanh, "gelu_tanh", 1, LS_EW_GELU_TANH, grad_gelu_tanh, "tanh approximation of gelu");
-ROW(silu, "silu", 1, LS_EW_SILU, grad_silu, "a * sigmoid(a)");
-ROW(swiglu, "swiglu", 2, LS_EW_SWIGLU, grad_swiglu, "silu(a) * b (Shazeer 2020)");
-ROW(relu_grad, "relu_grad", 2, LS_EW_RELU_GRAD, NULL, "dy where x > 0, else 0");
-ROW(gelu_grad, "gelu_grad", 2, LS_EW_GELU_GRAD, NULL, "dy * (Phi(x) + x * phi(x))");
-ROW(gelu_tanh_grad, "gelu_tanh_grad", 2, LS_EW_GELU_TANH_GRAD, NULL, "dy * d/dx gelu_tanh(x)");
-ROW(silu_grad, "silu_grad", 2, LS_EW_SILU_GRAD, NULL, "dy * d/dx silu(x)");
-ROW(hardswish_grad, "hardswish_grad", 2, LS_EW_HARDSWISH_GRAD, NULL, "dy * d/dx hardswish(x)");
-ROW_CONST(add_const, "add_const", LS_EW_ADD_CONST, grad_add_const, "a + number");
-ROW_CONST(mul_const, "mul_const", LS_EW_MUL_CONST, grad_mul_const, "a * number");
-ROW_CONST(div_const, "div_const", LS_EW_DIV_CONST, grad_div_const, "a / number");
-ROW_CONST(pow_const, "pow_const", LS_EW_POW_CONST, grad_pow_const, "a to the power of a number");
-ROW_CONST(max_const, "max_const", LS_EW_MAX_CONST, grad_bound, "larger of a and a number");
-ROW_CONST(min_const, "min_const", LS_EW_MIN_CONST, grad_bound, "smaller of a and a number");
-ROW_CONST(leaky_relu, "leaky_relu", LS_EW_LEAKY_RELU, grad_leaky_relu, "a where a > 0, else a * number");
-ROW_CONST(elu, "elu", LS_EW_ELU, grad_elu, "a where a > 0, else number * (e^a - 1) (Clevert 2016)");
+ROW(add, "add", 2, LS_EW_ADD, grad_add, "Adds: a + b.");
+ROW(sub, "sub", 2, LS_EW_SUB, grad_sub, "Subtracts: a - b.");
+ROW(mul, "mul", 2, LS_EW_MUL, grad_mul, "Multiplies element by element: a * b.");
+ROW(div, "div", 2, LS_EW_DIV, grad_div, "Divides: a / b.");
+ROW(max, "max", 2, LS_EW_MAX, grad_max, "Takes the larger of a and b.");
+ROW(min, "min", 2, LS_EW_MIN, grad_min, "Takes the smaller of a and b.");
+ROW(pow, "pow", 2, LS_EW_POW, grad_pow, "Raises a to the power of b.");
+ROW(gt, "gt", 2, LS_EW_GT, grad_flat, "Compares: 1 where a > b, else 0.");
+ROW(ge, "ge", 2, LS_EW_GE, grad_flat, "Compares: 1 where a >= b, else 0.");
+ROW(eq, "eq", 2, LS_EW_EQ, grad_flat, "Compares: 1 where a = b, else 0.");
+ROW(keep, "keep", 2, LS_EW_KEEP, grad_keep, "Keeps a where b is not 0, else 0.");
+ROW(drop, "drop", 2, LS_EW_DROP, grad_drop, "Keeps a where b is 0, else 0.");
+ROW(neg, "neg", 1, LS_EW_NEG, grad_neg, "Changes the sign: -a.");
+ROW(sqrt, "sqrt", 1, LS_EW_SQRT, grad_sqrt, "Computes the square root.");
+ROW(exp, "exp", 1, LS_EW_EXP, grad_exp, "Computes e^a.");
+ROW(log, "log", 1, LS_EW_LOG, grad_log, "Computes the natural logarithm.");
+ROW(tanh, "tanh", 1, LS_EW_TANH, grad_tanh, "Computes the hyperbolic tangent.");
+ROW(square, "square", 1, LS_EW_SQUARE, grad_square, "Squares: a * a.");
+ROW(abs, "abs", 1, LS_EW_ABS, grad_abs, "Computes the absolute value.");
+ROW(sign, "sign", 1, LS_EW_SIGN, grad_flat, "Finds the sign: 1, 0 or -1.");
+ROW(sin, "sin", 1, LS_EW_SIN, grad_sin, "Computes the sine.");
+ROW(cos, "cos", 1, LS_EW_COS, grad_cos, "Computes the cosine.");
+ROW(sigmoid, "sigmoid", 1, LS_EW_SIGMOID, grad_sigmoid, "Computes the sigmoid, 1 / (1 + e^-a).");
+ROW(softplus, "softplus", 1, LS_EW_SOFTPLUS, grad_softplus, "Computes softplus, log(1 + e^a).");
+ROW(hardswish, "hardswish", 1, LS_EW_HARDSWISH, grad_hardswish,
+    "Computes hardswish, a * min(max(a + 3, 0), 6) / 6.");
+ROW(relu, "relu", 1, LS_EW_RELU, grad_relu, "Computes ReLU, max(a, 0).");
+ROW(gelu, "gelu", 1, LS_EW_GELU, grad_gelu, "Computes GELU, a * Phi(a), by erf.");
+ROW(gelu_tanh, "gelu_tanh", 1, LS_EW_GELU_TANH, grad_gelu_tanh, "Computes GELU by its tanh approximation.");
+ROW(silu, "silu", 1, LS_EW_SILU, grad_silu, "Computes SiLU, a * sigmoid(a).");
+ROW(swiglu, "swiglu", 2, LS_EW_SWIGLU, grad_swiglu, "Computes SwiGLU, silu(a) * b (Shazeer 2020).");
+ROW(relu_grad, "relu_grad", 2, LS_EW_RELU_GRAD, NULL,
+    "Computes the gradient of relu: dy where x > 0, else 0.");
+ROW(gelu_grad, "gelu_grad", 2, LS_EW_GELU_GRAD, NULL,
+    "Computes the gradient of gelu: dy * (Phi(x) + x * phi(x)).");
+ROW(gelu_tanh_grad, "gelu_tanh_grad", 2, LS_EW_GELU_TANH_GRAD, NULL,
+    "Computes the gradient of gelu_tanh: dy times its derivative at x.");
+ROW(silu_grad, "silu_grad", 2, LS_EW_SILU_GRAD, NULL,
+    "Computes the gradient of silu: dy times its derivative at x.");
+ROW(hardswish_grad, "hardswish_grad", 2, LS_EW_HARDSWISH_GRAD, NULL,
+    "Computes the gradient of hardswish: dy times its derivative at x.");
+ROW_CONST(add_const, "add_const", LS_EW_ADD_CONST, grad_add_const, "Adds a number: a + number.");
+ROW_CONST(mul_const, "mul_const", LS_EW_MUL_CONST, grad_mul_const, "Multiplies by a number: a * number.");
+ROW_CONST(div_const, "div_const", LS_EW_DIV_CONST, grad_div_const, "Divides by a number: a / number.");
+ROW_CONST(pow_const, "pow_const", LS_EW_POW_CONST, grad_pow_const, "Raises a to the power of a number.");
+ROW_CONST(max_const, "max_const", LS_EW_MAX_CONST, grad_bound, "Takes the larger of a and a number.");
+ROW_CONST(min_const, "min_const", LS_EW_MIN_CONST, grad_bound, "Takes the smaller of a and a number.");
+ROW_CONST(leaky_relu, "leaky_relu", LS_EW_LEAKY_RELU, grad_leaky_relu,
+          "Computes leaky ReLU: a where a > 0, else a * number.");
+ROW_CONST(elu, "elu", LS_EW_ELU, grad_elu,
+          "Computes ELU: a where a > 0, else number * (e^a - 1) (Clevert 2016).");
 
 /* cast: from any type to any type. Only casts between float types have gradients. */
 static ls_status infer_cast(ls_infer *i)
@@ -304,7 +312,7 @@ const ls_op ls_op_cast = {
     .grad = grad_cast,
     .cost = cost_elementwise,
     .ew = LS_EW_CAST,
-    .summary = "another element type, rounded to nearest even",
+    .summary = "Converts to another element type, rounded to nearest even.",
 };
 
 /* fused: passes/fuse.c makes it after differentiation, so it needs no gradient. */
@@ -357,7 +365,7 @@ const ls_op ls_op_fused = {
     .infer = infer_fused,
     .cost = cost_fused,
     .inplace = 0xff,
-    .summary = "several element-wise ops in one pass over memory",
+    .summary = "Computes several element-wise operations in one pass over memory.",
 };
 
 /* The op `row` as a builder function of lockstep/graph.h. `...` are its operands. */

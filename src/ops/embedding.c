@@ -83,7 +83,8 @@ const ls_op ls_op_embedding = {
     .infer = infer_embedding,
     .grad = grad_embedding,
     .cost = cost_embedding,
-    .summary = "row ids[i] of a table for each i; 0 where another rank has it, NaN where there is none",
+    .summary =
+        "Reads row ids[i] of a table for each i: 0 where another rank has it, NaN where there is none.",
 };
 const ls_op ls_op_embedding_grad = {
     .name = "embedding_grad",
@@ -98,7 +99,8 @@ const ls_op ls_op_embedding_grad = {
     .infer = infer_embedding_grad,
     .cost = cost_embedding_grad,
     .inplace = 1 << ADDEND,
-    .summary = "dtable[v] = sum of dy[i] with ids[i] = v (+ addend)",
+    .summary = "Adds up the gradients of each row of the table: dtable[v] = sum of dy[i] with ids[i] = v, "
+               "plus an addend.",
 };
 
 ls_value ls_embedding_op(ls_graph *g, ls_value ids, ls_value table)

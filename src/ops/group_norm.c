@@ -64,8 +64,7 @@ const ls_op ls_op_group_norm = {
     .infer = infer_group_norm,
     .grad = grad_group_norm,
     .cost = cost_group_norm,
-    .summary =
-        "(x - mean) * rstd * gain + bias by groups of channels; mean and rstd are kept for the gradient",
+    .summary = "Normalises by groups of channels: (x - mean) * rstd * gain + bias; it keeps mean and rstd.",
 };
 const ls_op ls_op_group_norm_grad = {
     .name = "group_norm_grad",
@@ -78,7 +77,7 @@ const ls_op ls_op_group_norm_grad = {
     .fields = FIELDS,
     .infer = infer_group_norm_grad,
     .cost = cost_group_norm,
-    .summary = "dx, dgain, dbias of group_norm",
+    .summary = "Computes the gradients of group_norm: dx, dgain and dbias.",
 };
 
 ls_value ls_group_norm_op(ls_graph *g, ls_value x, int64_t groups, ls_value gain, ls_value bias, double eps)

@@ -134,7 +134,7 @@ const ls_op ls_op_gather = {
     .infer = infer_gather,
     .grad = grad_gather,
     .cost = cost_gather,
-    .summary = "elements or slices by their numbers along a dimension; NaN where there is none",
+    .summary = "Reads elements or slices by their numbers along a dimension: NaN where there is none.",
 };
 const ls_op ls_op_scatter_add = {
     .name = "scatter_add",
@@ -147,7 +147,7 @@ const ls_op ls_op_scatter_add = {
     .infer = infer_scatter_add,
     .grad = grad_scatter_add,
     .cost = cost_scatter_add,
-    .summary = "sums of the elements or slices with each number along a dimension, in their order",
+    .summary = "Sums the elements or slices that have each number along a dimension, in their order.",
 };
 
 /* ---- builder calls */

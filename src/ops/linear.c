@@ -145,7 +145,7 @@ const ls_op ls_op_linear = {
     .infer = infer_linear,
     .grad = grad_linear,
     .cost = cost_product,
-    .summary = "act(x * w^T + bias) + residual",
+    .summary = "Multiplies by a weight: act(x * w^T + bias) + residual.",
 };
 const ls_op ls_op_linear_dx = {
     .name = "linear_dx",
@@ -159,7 +159,7 @@ const ls_op ls_op_linear_dx = {
     .fields = ACT_FIELDS,
     .infer = infer_linear_dx,
     .cost = cost_product,
-    .summary = "dy * w, times act'(pre), plus addend",
+    .summary = "Computes the gradient of linear for x: dy * w, times act'(pre), plus an addend.",
 };
 const ls_op ls_op_linear_dw = {
     .name = "linear_dw",
@@ -172,7 +172,8 @@ const ls_op ls_op_linear_dw = {
     .fields = DW_FIELDS,
     .infer = infer_linear_dw,
     .cost = cost_linear_dw,
-    .summary = "dy^T * x, and the column sums of dy",
+    .summary =
+        "Computes the gradient of linear for the weight, dy^T * x, and the column sums of dy, for the bias.",
 };
 
 ls_value ls_matmul_wt(ls_graph *g, ls_value x, ls_value w, ls_value b)

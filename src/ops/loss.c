@@ -232,7 +232,7 @@ const ls_op ls_op_softmax = {
     .grad = grad_softmax,
     .cost = cost_rows,
     .inplace = 1,
-    .summary = "over the last dimension",
+    .summary = "Computes softmax over the last dimension.",
 };
 const ls_op ls_op_softmax_grad = {
     .name = "softmax_grad",
@@ -243,7 +243,7 @@ const ls_op ls_op_softmax_grad = {
     .flags = LS_OP_NO_GRAD,
     .infer = infer_softmax_grad,
     .cost = cost_rows,
-    .summary = "y * (dy - sum(dy * y))",
+    .summary = "Computes the gradient of softmax: y * (dy - sum(dy * y)).",
 };
 const ls_op ls_op_log_softmax = {
     .name = "log_softmax",
@@ -255,7 +255,7 @@ const ls_op ls_op_log_softmax = {
     .grad = grad_log_softmax,
     .cost = cost_rows,
     .inplace = 1,
-    .summary = "logarithm of softmax over the last dimension",
+    .summary = "Computes the logarithm of softmax over the last dimension.",
 };
 const ls_op ls_op_log_softmax_grad = {
     .name = "log_softmax_grad",
@@ -266,7 +266,7 @@ const ls_op ls_op_log_softmax_grad = {
     .flags = LS_OP_NO_GRAD,
     .infer = infer_softmax_grad,
     .cost = cost_rows,
-    .summary = "dy - exp(y) * sum(dy)",
+    .summary = "Computes the gradient of log_softmax: dy - exp(y) * sum(dy).",
 };
 const ls_op ls_op_cross_entropy = {
     .name = "cross_entropy",
@@ -282,7 +282,7 @@ const ls_op ls_op_cross_entropy = {
     .infer = infer_cross_entropy,
     .grad = grad_cross_entropy,
     .cost = cost_rows,
-    .summary = "sum of -log softmax(logits)[label] over valid rows / count; log-sum-exp; loss of each row",
+    .summary = "Computes -log softmax(logits)[label] of each row, and their sum over valid rows / count.",
 };
 const ls_op ls_op_cross_entropy_grad = {
     .name = "cross_entropy_grad",
@@ -297,7 +297,8 @@ const ls_op ls_op_cross_entropy_grad = {
     .infer = infer_cross_entropy_grad,
     .cost = cost_rows,
     .inplace = 1,
-    .summary = "(softmax - onehot) * dloss / count, 0 for ignored rows",
+    .summary =
+        "Computes the gradient of cross_entropy: (softmax - onehot) * dloss / count, 0 for ignored rows.",
 };
 const ls_op ls_op_cross_entropy_part = {
     .name = "cross_entropy_part",
@@ -310,7 +311,8 @@ const ls_op ls_op_cross_entropy_part = {
     .fields = LOSS_FIELDS,
     .infer = infer_cross_entropy_part,
     .cost = cost_rows,
-    .summary = "of these columns: the largest, sum of exp(logit - largest), the label's logit or 0",
+    .summary = "Finds of this rank's columns the largest logit, sum of exp(logit - largest), and the label's "
+               "logit or 0.",
 };
 const ls_op ls_op_argmax_part = {
     .name = "argmax_part",
@@ -321,7 +323,7 @@ const ls_op ls_op_argmax_part = {
     .flags = LS_OP_NO_GRAD | LS_OP_AT,
     .infer = infer_argmax_part,
     .cost = cost_rows,
-    .summary = "of these columns: the largest, and its number",
+    .summary = "Finds the largest of this rank's columns, and its number.",
 };
 const ls_op ls_op_argmax_join = {
     .name = "argmax_join",
@@ -332,7 +334,7 @@ const ls_op ls_op_argmax_join = {
     .flags = LS_OP_NO_GRAD,
     .infer = infer_argmax_join,
     .cost = cost_rows,
-    .summary = "number of the largest of all parts, the first of equals",
+    .summary = "Finds the number of the largest of all ranks' columns, the first of equals.",
 };
 const ls_op ls_op_argmax = {
     .name = "argmax",
@@ -344,7 +346,7 @@ const ls_op ls_op_argmax = {
     .flags = LS_OP_NO_GRAD | LS_OP_AT,
     .infer = infer_argmax,
     .cost = cost_rows,
-    .summary = "index of the largest of the last dimension, the first of equals",
+    .summary = "Finds the number of the largest element of the last dimension, the first of equals.",
 };
 
 const ls_op ls_op_row_sum = {
@@ -359,7 +361,7 @@ const ls_op ls_op_row_sum = {
     .fields = ROW_SUM_FIELDS,
     .infer = infer_row_sum,
     .grad = grad_row_sum,
-    .summary = "sum over the rows of the first `real` samples, weighted (f32) or where valid (i32) / divisor",
+    .summary = "Sums the rows of the first `real` samples, weighted (f32) or where valid (i32), / divisor.",
 };
 const ls_op ls_op_row_sum_grad = {
     .name = "row_sum_grad",
@@ -373,7 +375,7 @@ const ls_op ls_op_row_sum_grad = {
     .fields = ROW_SUM_FIELDS,
     .infer = infer_row_sum_grad,
     .inplace = 1,
-    .summary = "weight * dsum / divisor, 0 for what is not summed",
+    .summary = "Computes the gradient of row_sum: weight * dsum / divisor, 0 for what is not summed.",
 };
 
 ls_value ls_softmax(ls_graph *g, ls_value a)

@@ -88,7 +88,8 @@ const ls_op ls_op_layer_norm = {
     .infer = infer_layer_norm,
     .grad = grad_layer_norm,
     .cost = cost_norm,
-    .summary = "(x - mean) * rstd * gain + bias; mean and rstd are kept for the gradient",
+    .summary =
+        "Normalises each row: (x - mean) * rstd * gain + bias; it keeps mean and rstd for the gradient.",
 };
 const ls_op ls_op_layer_norm_grad = {
     .name = "layer_norm_grad",
@@ -102,7 +103,7 @@ const ls_op ls_op_layer_norm_grad = {
     .fields = FIELDS,
     .infer = infer_layer_norm_grad,
     .cost = cost_norm,
-    .summary = "dx (+ addend), dgain, dbias of layer_norm",
+    .summary = "Computes the gradients of layer_norm: dx (plus an addend), dgain and dbias.",
 };
 
 const ls_op ls_op_rms_norm = {
@@ -116,7 +117,7 @@ const ls_op ls_op_rms_norm = {
     .infer = infer_rms_norm,
     .grad = grad_rms_norm,
     .cost = cost_norm,
-    .summary = "x * rstd * gain, rstd = 1 / sqrt(mean(x^2) + eps), which is kept for the gradient",
+    .summary = "Scales each row: x * rstd * gain with rstd = 1 / sqrt(mean(x^2) + eps), which it keeps.",
 };
 const ls_op ls_op_rms_norm_grad = {
     .name = "rms_norm_grad",
@@ -130,7 +131,7 @@ const ls_op ls_op_rms_norm_grad = {
     .fields = FIELDS,
     .infer = infer_rms_norm_grad,
     .cost = cost_norm,
-    .summary = "dx (+ addend), dgain of rms_norm",
+    .summary = "Computes the gradients of rms_norm: dx (plus an addend) and dgain.",
 };
 
 ls_value ls_layer_norm_op(ls_graph *g, ls_value x, ls_value gain, ls_value bias, double eps)

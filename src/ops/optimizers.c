@@ -189,7 +189,7 @@ const ls_op ls_op_group_rate = {
     .attrs_size = sizeof(ls_rate_attrs),
     .fields = RATE_FIELDS,
     .infer = infer_group_rate,
-    .summary = "the learning rate of a group of parameters: lr * factor",
+    .summary = "Computes the learning rate of a group of parameters: lr * factor.",
 };
 const ls_op ls_op_lion = {
     .name = "lion",
@@ -204,7 +204,8 @@ const ls_op ls_op_lion = {
     .infer = infer_lion,
     .cost = cost_lion,
     .alias = { 1, 3 },
-    .summary = "Lion: the sign of a mean of moment and gradient; decoupled weight decay",
+    .summary =
+        "Updates parameters by Lion: the sign of a mean of moment and gradient, with decoupled weight decay.",
 };
 const ls_op ls_op_ema = {
     .name = "ema",
@@ -219,7 +220,7 @@ const ls_op ls_op_ema = {
     .infer = infer_ema,
     .cost = cost_ema,
     .alias = { 1 },
-    .summary = "exponential moving average of parameters: average += (1 - decay) (p - average); p at step 1",
+    .summary = "Moves the average of parameters: average += (1 - decay) * (p - average); it is p at step 1.",
 };
 const ls_op ls_op_muon_momentum = {
     .name = "muon_momentum",
@@ -233,7 +234,7 @@ const ls_op ls_op_muon_momentum = {
     .fields = MOMENTUM_FIELDS,
     .infer = infer_muon_momentum,
     .alias = { 0, 2 },
-    .summary = "Muon's Nesterov momentum of a unit: what is made orthogonal, and the buffer",
+    .summary = "Computes Muon's Nesterov momentum of a unit: what is made orthogonal, and the buffer.",
 };
 const ls_op ls_op_muon = {
     .name = "muon",
@@ -248,7 +249,8 @@ const ls_op ls_op_muon = {
     .infer = infer_muon,
     .cost = cost_muon,
     .alias = { 1 },
-    .summary = "Muon: a matrix moves along its momentum, made orthogonal by Newton-Schulz; decoupled decay",
+    .summary = "Updates a matrix by Muon: along its momentum, made orthogonal by Newton-Schulz, with "
+               "decoupled decay.",
 };
 const ls_op ls_op_adafactor = {
     .name = "adafactor",
@@ -263,5 +265,5 @@ const ls_op ls_op_adafactor = {
     .infer = infer_adafactor,
     .cost = cost_adafactor,
     .alias = { 1, 4, 5 },
-    .summary = "Adafactor of one parameter: second moments of rows and columns",
+    .summary = "Updates one parameter by Adafactor, with second moments of rows and columns.",
 };

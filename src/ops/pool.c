@@ -101,7 +101,7 @@ const ls_op ls_op_max_pool2d = {
     .infer = infer_max_pool2d,
     .grad = grad_max_pool2d,
     .cost = cost_pool,
-    .summary = "largest element of each window, and where it was",
+    .summary = "Finds the largest element of each window, and where it was.",
 };
 const ls_op ls_op_max_pool2d_grad = {
     .name = "max_pool2d_grad",
@@ -114,7 +114,7 @@ const ls_op ls_op_max_pool2d_grad = {
     .fields = MAX_FIELDS,
     .infer = infer_max_pool2d_grad,
     .cost = cost_pool,
-    .summary = "dy added up where the largest elements were",
+    .summary = "Adds up dy where the largest elements were.",
 };
 const ls_op ls_op_avg_pool2d = {
     .name = "avg_pool2d",
@@ -127,7 +127,7 @@ const ls_op ls_op_avg_pool2d = {
     .infer = infer_avg_pool,
     .grad = grad_avg_pool,
     .cost = cost_pool,
-    .summary = "means over windows",
+    .summary = "Computes the mean of each window.",
 };
 const ls_op ls_op_avg_pool2d_grad = {
     .name = "avg_pool2d_grad",
@@ -140,7 +140,7 @@ const ls_op ls_op_avg_pool2d_grad = {
     .fields = AVG_FIELDS,
     .infer = infer_avg_pool,
     .cost = cost_pool,
-    .summary = "dy spread over its windows",
+    .summary = "Spreads dy over its windows.",
 };
 
 ls_value ls_max_pool2d(ls_graph *g, ls_value x, const ls_pool_opts *o)

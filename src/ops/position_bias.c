@@ -63,7 +63,7 @@ const ls_op ls_op_position_bias = {
     .fields = FIELDS,
     .infer = infer_position_bias,
     .grad = grad_position_bias,
-    .summary = "y[h, j - i + queries - 1] = table[bucket(j - i), h], T5's relative positions",
+    .summary = "Reads T5's bias of relative positions: y[h, j - i + queries - 1] = table[bucket(j - i), h].",
 };
 const ls_op ls_op_position_bias_grad = {
     .name = "position_bias_grad",
@@ -75,7 +75,8 @@ const ls_op ls_op_position_bias_grad = {
     .attrs_size = sizeof(ls_position_bias_attrs),
     .fields = FIELDS,
     .infer = infer_position_bias_grad,
-    .summary = "dtable[n, h] = sum of dy[h, d] over the distances of bucket n",
+    .summary = "Adds up the gradients of T5's biases: dtable[n, h] = sum of dy[h, d] over the distances of "
+               "bucket n.",
 };
 
 ls_value ls_position_bias(ls_graph *g, ls_value table, int64_t queries, int64_t keys, int64_t max_distance,

@@ -197,7 +197,7 @@ const ls_op ls_op_lstm = {
     .infer = infer_lstm,
     .grad = grad_lstm,
     .cost = cost_recurrent,
-    .summary = "an LSTM over time, of its input's part of the gates; all cells and gates are kept",
+    .summary = "Runs an LSTM over time, from its input's part of the gates; it keeps all cells and gates.",
 };
 const ls_op ls_op_lstm_grad = {
     .name = "lstm_grad",
@@ -211,7 +211,7 @@ const ls_op ls_op_lstm_grad = {
     .fields = FIELDS,
     .infer = infer_lstm_grad,
     .cost = cost_recurrent,
-    .summary = "dx, dh0, dc0 of lstm",
+    .summary = "Computes the gradients of lstm: dx, dh0 and dc0.",
 };
 const ls_op ls_op_gru = {
     .name = "gru",
@@ -225,7 +225,7 @@ const ls_op ls_op_gru = {
     .infer = infer_gru,
     .grad = grad_gru,
     .cost = cost_recurrent,
-    .summary = "a GRU over time, of its input's part of the gates; the gates of all tokens are kept",
+    .summary = "Runs a GRU over time, from its input's part of the gates; it keeps the gates of all tokens.",
 };
 const ls_op ls_op_gru_grad = {
     .name = "gru_grad",
@@ -239,5 +239,5 @@ const ls_op ls_op_gru_grad = {
     .fields = FIELDS,
     .infer = infer_gru_grad,
     .cost = cost_recurrent,
-    .summary = "dx, the gradient of what w makes of the states, and dh0, of gru",
+    .summary = "Computes the gradients of gru: dx, that of what w makes of the states, and dh0.",
 };

@@ -59,7 +59,7 @@ const ls_op ls_op_max_abs = {
     .flags = LS_OP_NO_GRAD,
     .infer = infer_max_abs,
     .cost = cost_reduce,
-    .summary = "largest absolute value of all tensors; NaN if there is one",
+    .summary = "Finds the largest absolute value of all tensors: NaN if there is one.",
 };
 const ls_op ls_op_sum_squares = {
     .name = "sum_squares",
@@ -70,7 +70,7 @@ const ls_op ls_op_sum_squares = {
     .flags = LS_OP_NO_GRAD,
     .infer = infer_sum_squares,
     .cost = cost_reduce,
-    .summary = "sum of squares as a 128-bit fixed-point integer: exact, so in any order",
+    .summary = "Sums squares as a 128-bit fixed-point integer: exact, so in any order.",
 };
 const ls_op ls_op_norm_from_squares = {
     .name = "norm_from_squares",
@@ -80,7 +80,7 @@ const ls_op ls_op_norm_from_squares = {
     .n_out = 1,
     .flags = LS_OP_NO_GRAD,
     .infer = infer_norm,
-    .summary = "square root of that sum",
+    .summary = "Computes the norm: the square root of the result of sum_squares.",
 };
 const ls_op ls_op_is_finite = {
     .name = "is_finite",
@@ -90,5 +90,5 @@ const ls_op ls_op_is_finite = {
     .n_out = 1,
     .flags = LS_OP_NO_GRAD,
     .infer = infer_is_finite,
-    .summary = "1 or 0",
+    .summary = "Tells whether a number is finite: 1 or 0.",
 };

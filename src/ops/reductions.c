@@ -49,7 +49,7 @@ const ls_op ls_op_max_to = {
     .infer = infer_max_to,
     .grad = grad_max_to,
     .cost = ls_cost_move,
-    .summary = "the largest over what broadcasting would expand",
+    .summary = "Finds the largest element over the dimensions that broadcasting would expand.",
 };
 
 static const ls_value FAILED = { .id = -1 };

@@ -51,7 +51,7 @@ const ls_op ls_op_resize2d = {
     .infer = infer_resize,
     .grad = grad_resize,
     .cost = cost_resize,
-    .summary = "pictures of another size",
+    .summary = "Resizes images [N, C, H, W].",
 };
 const ls_op ls_op_resize2d_grad = {
     .name = "resize2d_grad",
@@ -64,7 +64,7 @@ const ls_op ls_op_resize2d_grad = {
     .fields = FIELDS,
     .infer = infer_resize,
     .cost = cost_resize,
-    .summary = "dy added up where the elements came from",
+    .summary = "Adds up dy where the elements of the resized image came from.",
 };
 
 ls_value ls_resize2d(ls_graph *g, ls_value x, int64_t height, int64_t width, ls_resize mode)

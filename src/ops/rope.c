@@ -57,7 +57,7 @@ const ls_op ls_op_rope = {
     .grad = grad_rope,
     .cost = cost_rope,
     .inplace = 1 << X,
-    .summary = "each head's features (i, i + head_dim/2) turned by position * theta^(-2i/head_dim)",
+    .summary = "Turns each head's features (i, i + head_dim/2) by the angle position * theta^(-2i/head_dim).",
 };
 
 ls_value ls_rope(ls_graph *g, ls_value x, ls_value positions, int64_t head_dim, double theta)

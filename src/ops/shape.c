@@ -300,7 +300,7 @@ const ls_op ls_op_copy = {
     .infer = ls_infer_same,
     .grad = grad_copy,
     .cost = ls_cost_move,
-    .summary = "the same elements, contiguous; the planner inserts it",
+    .summary = "Copies elements so that they are contiguous; the planner inserts it.",
 };
 const ls_op ls_op_reshape = {
     .name = "reshape",
@@ -315,7 +315,7 @@ const ls_op ls_op_reshape = {
     .infer = infer_reshape,
     .grad = grad_reshape,
     .view = view_reshape,
-    .summary = "the same elements under another shape",
+    .summary = "Gives the same elements another shape.",
 };
 const ls_op ls_op_slice = {
     .name = "slice",
@@ -329,7 +329,7 @@ const ls_op ls_op_slice = {
     .infer = infer_slice,
     .grad = grad_slice,
     .view = view_slice,
-    .summary = "a range of one dimension",
+    .summary = "Takes a range of one dimension.",
 };
 const ls_op ls_op_flat_view = {
     .name = "flat_view",
@@ -343,7 +343,7 @@ const ls_op ls_op_flat_view = {
     .infer = infer_flat_view,
     .grad = grad_flat_view,
     .view = view_flat_view,
-    .summary = "a tensor inside a unit's flat buffer",
+    .summary = "Takes one tensor out of the flat buffer of a unit.",
 };
 const ls_op ls_op_permute = {
     .name = "permute",
@@ -356,7 +356,7 @@ const ls_op ls_op_permute = {
     .infer = infer_permute,
     .grad = grad_permute,
     .cost = ls_cost_move,
-    .summary = "dimensions in another order, copied",
+    .summary = "Puts dimensions in another order, as a copy.",
 };
 const ls_op ls_op_pack = {
     .name = "pack",
@@ -369,7 +369,7 @@ const ls_op ls_op_pack = {
     .infer = infer_pack,
     .grad = grad_pack,
     .cost = ls_cost_move,
-    .summary = "parts laid side by side along one dimension, zeros between; computed in place where possible",
+    .summary = "Lays parts side by side along one dimension, zeros between them; in place where possible.",
 };
 ls_value ls_reshape_dims(ls_graph *g, ls_value a, int ndim, const int64_t *dims)
 {

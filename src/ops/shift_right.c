@@ -23,7 +23,7 @@ const ls_op ls_op_shift_right = {
     .attrs_size = sizeof(ls_shift_attrs),
     .fields = FIELDS,
     .infer = infer_shift_right,
-    .summary = "y[.., t] = ids[.., t - 1], y[.., 0] = start; ids below 0 become pad",
+    .summary = "Shifts ids by one: y[.., t] = ids[.., t - 1], y[.., 0] = start; ids below 0 become pad.",
 };
 
 ls_value ls_shift_right(ls_graph *g, ls_value ids, int64_t start, int64_t pad)

@@ -77,7 +77,7 @@ const ls_op ls_op_input = {
     .attrs_size = sizeof(ls_source_attrs),
     .fields = SOURCE_FIELDS,
     .infer = infer_source,
-    .summary = "filled by the caller before each run",
+    .summary = "Holds what the caller puts in before each run.",
 };
 const ls_op ls_op_param = {
     .name = "param",
@@ -86,7 +86,7 @@ const ls_op ls_op_param = {
     .attrs_size = sizeof(ls_source_attrs),
     .fields = SOURCE_FIELDS,
     .infer = infer_source,
-    .summary = "a trained tensor, named as PyTorch names it",
+    .summary = "Holds a trained tensor, named as PyTorch names it.",
 };
 const ls_op ls_op_state = {
     .name = "state",
@@ -95,7 +95,7 @@ const ls_op ls_op_state = {
     .attrs_size = sizeof(ls_source_attrs),
     .fields = SOURCE_FIELDS,
     .infer = infer_source,
-    .summary = "lives between steps; not differentiated",
+    .summary = "Holds a value that lives between steps and is not differentiated.",
 };
 const ls_op ls_op_buffer = {
     .name = "buffer",
@@ -104,7 +104,7 @@ const ls_op ls_op_buffer = {
     .attrs_size = sizeof(ls_source_attrs),
     .fields = SOURCE_FIELDS,
     .infer = infer_source,
-    .summary = "state of the model, saved with its weights",
+    .summary = "Holds state of the model that is saved with its weights and not trained.",
 };
 const ls_op ls_op_fill = {
     .name = "fill",
@@ -113,7 +113,7 @@ const ls_op ls_op_fill = {
     .fields = FILL_FIELDS,
     .infer = infer_fill,
     .flags = LS_OP_NO_GRAD,
-    .summary = "a constant",
+    .summary = "Fills a tensor with a constant.",
 };
 
 static ls_value source(ls_graph *g, const ls_op *op, ls_identity is, const char *name, ls_type type,

@@ -122,7 +122,7 @@ const ls_op ls_op_count_step = {
     .flags = UPDATE,
     .infer = infer_count_step,
     .alias = { 1 },
-    .summary = "step += apply",
+    .summary = "Counts the step: step += apply.",
 };
 const ls_op ls_op_adam = {
     .name = "adam",
@@ -137,7 +137,7 @@ const ls_op ls_op_adam = {
     .infer = infer_adam,
     .cost = cost_update,
     .alias = { 1, 3, 4, 9 },
-    .summary = "Adam; decoupled = 1: AdamW; also writes the weights of the next step",
+    .summary = "Updates parameters by Adam or AdamW, and writes the weights that the next step uses.",
 };
 const ls_op ls_op_sgd = {
     .name = "sgd",
@@ -152,7 +152,7 @@ const ls_op ls_op_sgd = {
     .infer = infer_sgd,
     .cost = cost_update,
     .alias = { 1, 3 },
-    .summary = "SGD with momentum, Nesterov, weight decay",
+    .summary = "Updates parameters by SGD, with momentum, Nesterov and weight decay.",
 };
 const ls_op ls_op_loss_scale_update = {
     .name = "loss_scale_update",
@@ -165,5 +165,5 @@ const ls_op ls_op_loss_scale_update = {
     .fields = SCALE_FIELDS,
     .infer = infer_loss_scale,
     .alias = { 1, 2 },
-    .summary = "grows after `interval` good steps, backs off after an overflow",
+    .summary = "Moves the loss scale: it grows after `interval` good steps, and shrinks after an overflow.",
 };

@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/file.h"
+#include "ops/rules.h"
 #include "plan/describe.h"
 #include "step_words.h"
 
@@ -45,10 +46,32 @@ static ls_status program_json(ls_json *j, ls_arena *a, const ls_step_view *v, co
     return LS_OK;
 }
 
+static bool has(const ls_step_view *v, const ls_op *op)
+{
+    for (int program = LS_MICRO; program <= LS_UPDATE; program++) {
+        const ls_plan *p = v->compiled->plans[program];
+        for (int k = 0; k < p->n_steps; k++)
+            if (p->graph->nodes[p->steps[k].node]->op == op)
+                return true;
+    }
+    return false;
+}
+
+/* {"linear": "Multiplies ...", ...}: a sentence for every op of the step */
+static void kinds_json(ls_json *j, const ls_step_view *v)
+{
+    ls_json_object(j, "kinds");
+    for (const ls_op *const *op = ls_ops; *op; op++)
+        if (has(v, *op))
+            ls_json_text(j, (*op)->name, (*op)->summary);
+    ls_json_close_object(j);
+}
+
 static ls_status view_json(ls_json *j, ls_arena *a, const ls_step_view *v, const ls_memory_bands *m)
 {
     ls_json_object(j, NULL);
     ls_json_text(j, "name", v->name);
+    kinds_json(j, v);
     ls_json_array(j, "bands");
     for (int b = 0; b < LS_BANDS; b++) {
         ls_json_object(j, NULL);
@@ -99,6 +122,19 @@ static void panel_head(ls_str *out, const ls_step_view *v)
     ls_str_add(out, "</p>\n");
 }
 
+/* The sentences again, for readers without scripts, and to read through. */
+static void kinds_list(ls_str *out, const ls_step_view *v)
+{
+    ls_str_add(out, "<h2>What each operation computes</h2>\n<dl class=\"kinds\">\n");
+    for (const ls_op *const *op = ls_ops; *op; op++)
+        if (has(v, *op)) {
+            ls_str_printf(out, "<div><dt>%s</dt><dd>", (*op)->name);
+            ls_html_add(out, (*op)->summary);
+            ls_str_add(out, "</dd></div>\n");
+        }
+    ls_str_add(out, "</dl>\n");
+}
+
 static void note(ls_str *out, const ls_step_view *v, const ls_step_numbers *n)
 {
     ls_str_add(out, "<p class=\"note\">");
@@ -123,6 +159,7 @@ ls_status ls_step_page_add(ls_step_page *p, const ls_step_view *v)
         head(&p->head, v, n);
         note(&p->head, v, n);
         LS_TRY(ls_step_tables(&p->tables, &p->arena, v, n));
+        kinds_list(&p->tables, v);
     }
     panel_head(&p->panels, v);
     p->first = p->n == 1 ? p->panels.len : p->first;

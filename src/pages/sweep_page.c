@@ -106,6 +106,41 @@ static void add_table(ls_str *out, const ls_sweep_view *v)
     ls_str_add(out, "</tbody></table></div>\n");
 }
 
+/* Runs that differ in the seed alone. */
+static void add_seeds(ls_str *out, const ls_sweep_view *v)
+{
+    char text[32];
+    ls_str_add(out,
+               "<h2>Over seeds</h2>\n<p class=\"note\">Runs that differ in run.seed alone: mean, standard "
+               "deviation, least and greatest of best ");
+    ls_html_add(out, v->metric);
+    ls_str_add(out,
+               ". A difference between settings that is smaller than the deviation may be chance.</p>\n"
+               "<div class=\"scroll\"><table class=\"sortable\" aria-label=\"runs over seeds\"><thead><tr>");
+    for (int k = 0; k < v->n_keys; k++)
+        if (k != v->seed)
+            add_heading(out, v->keys[k], "");
+    add_heading(out, "seeds", "");
+    add_heading(out, "mean", v->highest ? " aria-sort=\"descending\"" : " aria-sort=\"ascending\"");
+    add_heading(out, "deviation", "");
+    add_heading(out, "least", "");
+    add_heading(out, "greatest", "");
+    ls_str_add(out, "</tr></thead><tbody>\n");
+    for (int i = 0; i < v->n_groups; i++) {
+        const ls_sweep_group *g = &v->groups[i];
+        const double numbers[] = { g->mean, g->deviation, g->least, g->greatest };
+        ls_str_add(out, "<tr>");
+        for (int k = 0; k < v->n_keys; k++)
+            if (k != v->seed)
+                add_value(out, g->values[k]);
+        add_sorted(out, ls_html_count(text, g->n), g->n);
+        for (int k = 0; k < 4; k++)
+            add_sorted(out, ls_metric_text(text, v->metric, "%.5g", numbers[k]), numbers[k]);
+        ls_str_add(out, "</tr>\n");
+    }
+    ls_str_add(out, "</tbody></table></div>\n");
+}
+
 ls_status ls_sweep_page_write(const char *folder, const ls_sweep_view *v)
 {
     char *path = ls_path_join(folder, "sweep.html");
@@ -123,6 +158,8 @@ ls_status ls_sweep_page_write(const char *folder, const ls_sweep_view *v)
                "</noscript>\n");
     add_table(&out, v);
     ls_str_add(&out, "</figure>\n");
+    if (v->n_groups)
+        add_seeds(&out, v);
     ls_page_end(&out, "charts.js sweep.js");
     const ls_status s = ls_file_write_text(path, &out);
     ls_str_release(&out);

@@ -14,12 +14,21 @@ typedef struct ls_sweep_line { /* a run */
     bool report;       /* it has a report.html */
 } ls_sweep_line;
 
+typedef struct ls_sweep_group { /* runs that differ in run.seed alone, and have a value of the metric */
+    const char *const *values;  /* of each key; that of run.seed is one of many */
+    int n;
+    double mean, deviation, least, greatest; /* of `best`; deviation: of a sample, NAN of one run */
+    double squares;                          /* sum of the squared differences from the mean */
+} ls_sweep_group;
+
 typedef struct ls_sweep_view {
     const char *name, *metric;
     bool highest; /* the largest value is the best */
     int n_keys, n, finished;
     const char *const *keys;
-    ls_sweep_line *lines; /* the best first; runs without a value last */
+    ls_sweep_line *lines;   /* the best first; runs without a value last */
+    int seed, n_groups;     /* number of the key run.seed; -1: it has one value, and there are no groups */
+    ls_sweep_group *groups; /* the best mean first */
 } ls_sweep_view;
 
 /* Writes FOLDER/sweep.html. Local. */

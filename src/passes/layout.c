@@ -130,6 +130,8 @@ static ls_status layout_choose(policy *p, ls_arena *arena)
 static bool word_matches(const char *word, const char *name)
 {
     char path[512];
+    if (!strncmp(word, "pattern:", 8))
+        return ls_word_names_parameter(word, NULL, name);
     for (const char *end = name; end; end = strchr(end + 1, '.'))
         if (end > name && snprintf(path, sizeof path, "%.*s", (int)(end - name), name) < (int)sizeof path &&
             ls_path_matches(word, path))
@@ -141,23 +143,24 @@ bool ls_words_freeze(const char *freeze, const char *name)
 {
     char word[256];
     bool frozen = false;
-    for (int used; freeze && !frozen && sscanf(freeze, "%255s%n", word, &used) == 1; freeze += used)
-        frozen = word_matches(word, name);
+    for (int used; freeze && sscanf(freeze, "%255s%n", word, &used) == 1; freeze += used)
+        if (word_matches(word + (*word == '!'), name))
+            frozen = *word != '!';
     return frozen;
 }
 
 static ls_status freeze_slots(ls_units *u, const char *freeze)
 {
-    int left = u->n_slots;
+    int left = 0;
     char word[256];
+    for (int i = 0; i < u->n_slots; i++) {
+        u->slots[i].frozen = ls_words_freeze(freeze, u->slots[i].name);
+        left += !u->slots[i].frozen;
+    }
     for (int used; freeze && sscanf(freeze, "%255s%n", word, &used) == 1; freeze += used) {
         bool found = false;
-        for (int i = 0; i < u->n_slots; i++) {
-            if (!word_matches(word, u->slots[i].name))
-                continue;
-            left -= !u->slots[i].frozen;
-            found = u->slots[i].frozen = true;
-        }
+        for (int i = 0; i < u->n_slots && !found; i++)
+            found = word_matches(word + (*word == '!'), u->slots[i].name);
         if (!found)
             return ls_fail_field(LS_E_USAGE, "freeze",
                                  "%s: the model has no parameter or module of that name (lockstep "
@@ -169,20 +172,19 @@ static ls_status freeze_slots(ls_units *u, const char *freeze)
                                 "every parameter is frozen, so there is nothing to train");
 }
 
-/* Trained parameters have one type, in which optimizers compute. Frozen parameters may be stored in 16
- * bits. */
+/* Trained parameters have one type, in which optimizers compute. Frozen ones have any type of numbers. */
 static ls_status master_type(ls_units *u)
 {
     const ls_slot *first = NULL;
     for (int i = 0; i < u->n_slots; i++) {
         const ls_slot *s = &u->slots[i];
         first = first || s->frozen ? first : s;
-        if (s->frozen ? s->type.dtype == LS_F16 : s->type.dtype != LS_F32 && s->type.dtype != LS_F64)
+        if (!s->frozen && s->type.dtype != LS_F32 && s->type.dtype != LS_F64)
             return ls_fail(
-                LS_E_UNSUPPORTED, "parameter %s is %s: %s", s->name, ls_dtype_name(s->type.dtype),
-                s->frozen ? "frozen parameters are f32, bf16 or f64"
-                          : "trained parameters are stored as f32 (f64 on device ref), and param says the "
-                            "type to compute in; or freeze it");
+                LS_E_UNSUPPORTED,
+                "parameter %s is %s: trained parameters are stored as f32 (f64 on device ref), and "
+                "param says the type to compute in; or freeze it",
+                s->name, ls_dtype_name(s->type.dtype));
         if (!s->frozen && s->type.dtype != first->type.dtype)
             return ls_fail(LS_E_UNSUPPORTED,
                            "parameter %s is %s, and %s is %s: trained parameters have one type", s->name,
@@ -190,6 +192,19 @@ static ls_status master_type(ls_units *u)
     }
     u->dtype = first->type.dtype;
     return LS_OK;
+}
+
+/* Frozen parameters rest in the type that they are used in: no update adds small changes to them, so nothing
+ * reads the digits beyond that type. They take less memory, and no micro-batch casts them. */
+static void narrow_frozen(ls_units *u, const ls_node *const *params)
+{
+    for (int i = 0; i < u->n_slots; i++) {
+        ls_slot *s = &u->slots[i];
+        const ls_dtype used = ls_policy_of(&u->policies, params[i]->scope)->param;
+        if (s->frozen && ls_dtype_is_float(s->type.dtype) &&
+            ls_dtype_size(used) < ls_dtype_size(s->type.dtype))
+            s->type.dtype = s->whole.dtype = used;
+    }
 }
 
 /* ---- positions in units */
@@ -331,6 +346,7 @@ ls_status ls_units_lay_out(ls_units *u, const ls_graph *g, const ls_parallel *p,
     if (u->dtype == LS_F64)
         all.param = all.reduce = LS_F64;
     LS_TRY(ls_policies_make(&u->policies, &u->arena, g, &all));
+    narrow_frozen(u, params);
     policy by = { .g = g, .words = p ? p->units : "none" };
     LS_TRY(layout_choose(&by, &u->arena));
     const ls_sharding *s = &u->sharding;

@@ -82,7 +82,7 @@ static void objective_check(ls_graph *g, const ls_declared *d, int64_t batch, ls
 /* The field, reshaped to weights of the rows. */
 static ls_value weights(ls_graph *g, const ls_term *t, const ls_type *rows, int64_t batch)
 {
-    if (!t->field[0])
+    if (!t->field[0] || t->weigh == LS_OVER_FIELD)
         return LS_NONE;
     ls_value w = field_of(g, t->field)->out[0];
     if (t->field_each != t->each) { /* one for each sample */

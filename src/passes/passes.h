@@ -104,7 +104,7 @@ typedef struct ls_units {
     ls_arena arena; /* owns everything below */
     ls_sharding sharding;
     ls_policies policies;
-    ls_dtype dtype; /* type of the trained parameters' states: f32 or f64 (frozen ones may be bf16 too) */
+    ls_dtype dtype; /* type of the trained parameters' states: f32 or f64 (frozen ones have any type) */
     int64_t elements, slice; /* sums over all units */
     int64_t parameters;      /* elements of the whole model; this rank may store only a part of them */
     int n, trained;
@@ -169,7 +169,9 @@ bool ls_words_name(const char *words, const ls_scope *s);
 /* Whether one word class:NAME or pattern:GLOB names a parameter: it lies in a module of that class, or its
  * whole name matches, where `*` matches dots too. */
 bool ls_word_names_parameter(const char *word, const ls_scope *s, const char *name);
-bool ls_words_freeze(const char *freeze, const char *name); /* a word of `freeze` matches this parameter */
+/* Whether the words of `freeze` name this parameter or a module that contains it. A word that begins with `!`
+ * takes names out again; of several words that match, the last one decides. */
+bool ls_words_freeze(const char *freeze, const char *name);
 
 /* Replaces each parameter by a view of its unit's flat buffer. The buffer is the end of a chain: state ->
  * (to_device) -> (replicate) -> all_gather into the unit's type, or a cast (docs/ranks.md). Adds the casts

@@ -2,6 +2,7 @@
  * `tensor`, or by the plan that the model declares. Such a plan may also split states and inputs, such as
  * the caches of a text generator: `lastdim:NAME` splits those whose names begin with NAME and a dot by their
  * last dimension. */
+#include <stdio.h>
 #include <string.h>
 
 #include "base/field.h"
@@ -27,10 +28,19 @@ static bool if_divided(const char *word)
     return n && word[n - 1] == '?';
 }
 
+/* A word for a layer splits its adapter too (nn/lora.h), on the side that it splits of the layer: colwise
+ * M.lora_B, rowwise M.lora_A. The small side between them stays whole. */
 static bool word_names(const char *word, const char *parameter)
 {
     const size_t n = strcspn(word, " ") - if_divided(word);
-    return n > KIND && names(word + KIND, n - KIND, parameter);
+    const char *adapter = strstr(parameter, *word == 'c' ? ".lora_B.weight" : ".lora_A.weight");
+    char layer[512];
+    if (n <= KIND)
+        return false;
+    if (adapter && (size_t)snprintf(layer, sizeof layer, "%.*s.weight", (int)(adapter - parameter),
+                                    parameter) < sizeof layer)
+        return names(word + KIND, n - KIND, layer);
+    return names(word + KIND, n - KIND, parameter);
 }
 
 static const char *next_word(const char *w)

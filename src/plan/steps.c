@@ -8,7 +8,8 @@
  * The wait of a gather is where the gather stands in the graph. It starts early: when the k-th gather before
  * it, in the same pass and of the same sort (units, or activations), has been waited for, but not before its
  * operand exists. So k gathers are under way while a unit computes. k is the option prefetch; if it is
- * given as an amount of memory, k is as large as the results fit into it.
+ * given as an amount of memory, k is as large as the results fit into it. With LS_BACKWARD_POST the gather
+ * starts when the last reader of the one before it is done, so that its result can take the same memory.
  *
  * Transfers to the device are like gathers, one sort more. A gather of what a transfer brings starts as if
  * the transfer's operand were its own, and the transfer is waited for there: so k units are on their way to
@@ -273,6 +274,8 @@ static int start_ahead(const maker *m, line *l, const ls_node *n, int exists, in
     int at = wait;
     if (ahead > 0)
         at = l->n >= ahead ? l->wait[l->n - ahead] + 1 : first_of_phase(m, n->phase);
+    else if (ahead == LS_BACKWARD_POST && l->n)
+        at = unused(m, wait, base_of(m, l->node[l->n - 1]->out[0]));
     at = at > exists ? at : exists;
     l->node[l->n] = n;
     l->wait[l->n++] = wait;

@@ -16,8 +16,33 @@
 
 /* ---- images */
 
+/* A module takes the fields `images` u8 and `labels` as they are, and declares its loss itself or leaves it
+ * to the recipe: neither knows a second label. */
+static bool is_module(const ls_recipe *r) { return ls_recipe_samples(r) == LS_SAMPLES_FIELDS; }
+static ls_status check_known(const ls_recipe *r)
+{
+    if (!is_module(r))
+        return LS_OK;
+    for (int i = 0; i < 2; i++) {
+        const ls_real_list *l = i ? &r->data.std : &r->data.mean;
+        if (l->n != 1 || l->at[0] != 0.5) /* the default */
+            return ls_fail(LS_E_USAGE,
+                           "%s: a module gets pixels of 0 to 255 and scales them itself, as by "
+                           "ls_normalize_pixels: leave it out",
+                           ls_recipe_where(r, i ? "data.std" : "data.mean"));
+    }
+    return ls_recipe_mixes(r)
+               ? ls_fail(
+                     LS_E_USAGE,
+                     "%s: mixup and cutmix mix two labels, and the loss of a module has one: leave it out",
+                     ls_recipe_where(r, r->data.augment.mixup > 0 ? "data.augment.mixup"
+                                                                  : "data.augment.cutmix"))
+               : LS_OK;
+}
+
 static ls_status check_idx(const ls_recipe *r)
 {
+    LS_TRY(check_known(r));
     static const char *const KEYS[] = { "data.train_images", "data.train_labels", "data.eval_images",
                                         "data.eval_labels" };
     const char *const files[] = { r->data.train_images, r->data.train_labels, r->data.eval_images,
@@ -46,7 +71,7 @@ static ls_status open_images(ls_dataset **out, const ls_recipe *r, ls_split spli
                                          .path = r->data.path,
                                          .images = train ? r->data.train_images : r->data.eval_images,
                                          .labels = train ? r->data.train_labels : r->data.eval_labels,
-                                         .classes = o->classes,
+                                         .classes = is_module(r) ? 0 : o->classes,
                                          .download = r->data.download,
                                          .fallback = r->data.fallback,
                                          .mirror = r->data.mirror,
@@ -56,6 +81,8 @@ static ls_status open_images(ls_dataset **out, const ls_recipe *r, ls_split spli
     LS_TRY(check_file(r, train ? "data.train_labels" : "data.eval_labels", options.labels));
     LS_TRY(ls_dataset_open_with(out, r->data.type, split, &options));
     const int size = (int)r->model.image_size;
+    if (is_module(r)) /* its inputs are compared with the fields when its graph is there */
+        return LS_OK;
     if (ls_dataset_check(*out, (int)r->model.in_channels, size, size, o->classes) == LS_OK)
         return LS_OK;
     ls_dataset_close(out);
@@ -266,10 +293,14 @@ static ls_status open_pairs(ls_dataset **out, const ls_recipe *r, ls_split split
 
 static bool is(const char *name, const char *field) { return name && !strcmp(name, field); }
 
+/* Of what a loss does not say, a module's own graph says it. */
 static field_use use_of(const ls_recipe *r, const char *field)
 {
     const ls_dtype floats = r->precision.param == LS_F64 ? LS_F64 : LS_F32;
-    field_use use = { .type = floats };
+    const ls_module_field read = ls_shared_model_field(r, field);
+    field_use use = { .type = ls_dtype_is_float(read.type) ? floats : read.type,
+                      .ignorable = read.valid,
+                      .range = read.weight ? LS_ARRAY_FROM_0 : LS_ARRAY_ANY };
     for (int i = 0; i < r->loss.n; i++) {
         const ls_task_loss *l = &r->loss.at[i];
         const bool target = is(l->target ? l->target : l->of, field),
@@ -279,14 +310,10 @@ static field_use use_of(const ls_recipe *r, const char *field)
         else if (target && l->kind == LS_LOSS_BCE)
             use.range = LS_ARRAY_0_TO_1;
         use.missing |= target && !labels && r->data.missing == LS_MISSING_MASK;
-        if (!target || !labels)
-            continue;
-        use = (field_use){ .type = LS_I32, .ignorable = !l->weight };
-        for (int k = 0; k < r->model.outputs.n; k++)
-            if (is(l->of, r->model.outputs.at[k].name)) {
-                const ls_type *t = &r->model.outputs.at[k].type;
-                use.below = t->ndim ? t->dims[t->ndim - 1] : 1;
-            }
+        if (target && labels)
+            use = (field_use){ .type = LS_I32,
+                               .below = ls_recipe_loss_classes(r, l),
+                               .ignorable = !l->weight };
     }
     return use;
 }
@@ -421,21 +448,22 @@ static ls_status open_module(ls_dataset **out, const ls_recipe *r, ls_split spli
 #define FILES "train_text eval_text eval_fraction tokenizer end_token "
 
 const ls_data_row LS_DATA[] = {
-    { "fashion-mnist", KNOWN, LS_SAMPLES_IMAGES, "downloading", NULL, open_images, false },
-    { "mnist", KNOWN, LS_SAMPLES_IMAGES, "downloading", NULL, open_images, false },
-    { "idx", IDX, LS_SAMPLES_IMAGES, "reading", check_idx, open_images, false },
+    { "fashion-mnist", KNOWN, LS_SAMPLES_IMAGES, "downloading", check_known, open_images, false, true },
+    { "mnist", KNOWN, LS_SAMPLES_IMAGES, "downloading", check_known, open_images, false, true },
+    { "idx", IDX, LS_SAMPLES_IMAGES, "reading", check_idx, open_images, false, true },
     { "images",
       "path train_images eval_images eval_fraction size resize threads on_error ignore mean std" AUGMENT,
-      LS_SAMPLES_IMAGES, "listing", check_pictures, open_pictures, true },
-    { "shapes", "path mean std" AUGMENT, LS_SAMPLES_IMAGES, "drawing", NULL, open_images, false },
+      LS_SAMPLES_IMAGES, "listing", check_pictures, open_pictures, true, false },
+    { "shapes", "path mean std" AUGMENT, LS_SAMPLES_IMAGES, "drawing", check_known, open_images, false,
+      true },
     { "text", FILES "train_percentage documents field seq_length pack", LS_SAMPLES_TEXT, "tokenizing",
-      check_text, open_text, false },
+      check_text, open_text, false, false },
     { "pairs", FILES "source target prefix source_length target_length train_samples eval_samples",
-      LS_SAMPLES_PAIRS, "tokenizing", check_pairs, open_pairs, false },
+      LS_SAMPLES_PAIRS, "tokenizing", check_pairs, open_pairs, false, false },
     { "arrays", "train eval eval_fraction missing sampler", LS_SAMPLES_FIELDS, "reading", check_arrays,
-      open_arrays, false },
-    { "module", "config", LS_SAMPLES_FIELDS, "reading", check_module, open_module, false },
-    { NULL, NULL, LS_SAMPLES_IMAGES, NULL, NULL, NULL, false },
+      open_arrays, false, true },
+    { "module", "config", LS_SAMPLES_FIELDS, "reading", check_module, open_module, false, true },
+    { NULL, NULL, LS_SAMPLES_IMAGES, NULL, NULL, NULL, false, false },
 };
 
 const char *ls_data_word(int row) { return LS_DATA[row].name; }

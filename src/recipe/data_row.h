@@ -20,7 +20,7 @@ typedef struct ls_data_row {
     const char *doing;                      /* for the progress line: "downloading" */
     ls_status (*check)(const ls_recipe *r); /* checks that required keys are set; NULL: none is required */
     ls_status (*open)(ls_dataset **out, const ls_recipe *r, ls_split split, const ls_data_opening *o);
-    bool fields; /* a model of fields takes its samples, too */
+    bool fields, module; /* a model of fields, or a module, takes its samples, too */
 } ls_data_row;
 
 extern const ls_data_row LS_DATA[]; /* ended by a row without name */

@@ -8,6 +8,7 @@
 
 #include "base/c_locale.h"
 #include "base/str.h"
+#include "recipe_fields.h"
 #include "recipe_setting.h"
 
 int64_t ls_recipe_head_dim(const ls_recipe *r)
@@ -36,7 +37,10 @@ void ls_config_real(ls_json *j, const char *key, double x)
 
 bool ls_recipe_weighs_classes(const ls_recipe *r)
 {
-    return r->train.class_weights && strcmp(r->train.class_weights, "none") != 0;
+    for (int i = 0; i < r->loss.n; i++)
+        if (r->loss.class_weights[i])
+            return true;
+    return false;
 }
 
 ls_loss_list ls_recipe_losses(const ls_recipe *r, ls_recipe_losses_own *own)
@@ -44,11 +48,13 @@ ls_loss_list ls_recipe_losses(const ls_recipe *r, ls_recipe_losses_own *own)
     ls_loss_list losses = r->loss;
     for (int i = 0; i < losses.n; i++) {
         ls_task_loss *l = &losses.at[i];
-        if (l->kind == LS_LOSS_CROSS_ENTROPY && ls_recipe_weighs_classes(r)) {
+        if (losses.class_weights[i]) {
             snprintf(own->class_weights[i], sizeof own->class_weights[i], "%s" LS_CLASS_WEIGHT,
                      l->target ? l->target : l->of);
             l->class_weight = own->class_weights[i];
         }
+        if (l->kind == LS_LOSS_CROSS_ENTROPY)
+            l->label_smoothing = r->train.label_smoothing;
         if (l->kind == LS_LOSS_CROSS_ENTROPY || r->data.missing != LS_MISSING_MASK)
             continue;
         snprintf(own->masks[i], sizeof own->masks[i], "%s.valid", l->target ? l->target : l->of);
@@ -81,6 +87,8 @@ static ls_status check_loss(const ls_recipe *r, const ls_task_loss *l)
     const char *where = ls_recipe_where(r, "loss"), *target = l->target ? l->target : l->of;
     const ls_port *p = find_port(&r->model.outputs, l->of), *input = find_port(&r->model.inputs, target);
     const bool labels = l->kind == LS_LOSS_CROSS_ENTROPY;
+    if (!*l->of)
+        return ls_fail(LS_E_USAGE, "%s: " LS_LOSS_NEEDS, where);
     if (!p && r->model.outputs.n)
         return no_output(r, l->of);
     if (p && labels && (!p->type.ndim || p->type.dims[p->type.ndim - 1] < 2))
@@ -113,11 +121,24 @@ static ls_status check_loss(const ls_recipe *r, const ls_task_loss *l)
     return LS_OK;
 }
 
+/* The one loss of a classifier of pictures. */
+static ls_status check_classifier(const ls_recipe *r, const ls_task_loss *l)
+{
+    if (!*l->of && !l->target && !l->weight && !l->mask && l->factor == 1)
+        return LS_OK;
+    return ls_fail(LS_E_USAGE,
+                   "%s: the cross_entropy of a classifier of pictures is of its classes: it takes "
+                   "`class_weights` and nothing else, as in {type: cross_entropy, class_weights: balanced}",
+                   ls_recipe_where(r, "loss"));
+}
+
 ls_status ls_recipe_check_numbers(const ls_recipe *r)
 {
     const ls_port_list *outputs = &r->model.outputs;
     if (!outputs->n && !r->loss.n)
         return LS_OK;
+    if (!outputs->n && r->loss.n == 1 && r->loss.at[0].kind == LS_LOSS_CROSS_ENTROPY)
+        return check_classifier(r, &r->loss.at[0]);
     if (!outputs->n || !r->loss.n)
         return ls_fail(LS_E_USAGE,
                        "%s: numbers of pictures need both model.outputs and loss, as in `model: {outputs: "

@@ -44,12 +44,11 @@ static const ls_key CONVNEXT_ROWS[] = {
 };
 
 extern const ls_model_row ls_convnext_tiny_row, ls_convnext_small_row, ls_convnext_base_row;
-#define CONVNEXT(word, size)                                                                              \
-    {                                                                                                     \
-        .name = word, .preset = &(size), .samples = LS_SAMPLES_IMAGES, .build = convnext_build,           \
-        .keys =                                                                                           \
-            "image_size in_channels classes outputs loss stochastic_depth label_smoothing class_weights", \
-        OWN_KEYS(CONVNEXT_ROWS), .check = convnext_check                                                  \
+#define CONVNEXT(word, size)                                                                    \
+    {                                                                                           \
+        .name = word, .preset = &(size), .samples = LS_SAMPLES_IMAGES, .build = convnext_build, \
+        .keys = "image_size in_channels classes outputs loss stochastic_depth label_smoothing", \
+        OWN_KEYS(CONVNEXT_ROWS), .check = convnext_check                                        \
     }
 const ls_model_row ls_convnext_tiny_row = CONVNEXT("convnext_tiny", TINY);
 const ls_model_row ls_convnext_small_row = CONVNEXT("convnext_small", SMALL);

@@ -19,7 +19,8 @@ static ls_status build_fields(ls_graph *g, const ls_recipe *r, int64_t batch)
                          .losses = losses.at,
                          .n_hidden = r->model.hidden.n,
                          .act = r->model.act,
-                         .scale = r->model.scale == LS_SCALE_STANDARD };
+                         .scale = r->model.scale == LS_SCALE_STANDARD,
+                         .dropout = r->model.dropout };
     memcpy(c.hidden, r->model.hidden.at, sizeof c.hidden);
     return ls_task_build(g, &c, batch);
 }
@@ -34,6 +35,7 @@ static ls_status mlp_build(ls_graph *g, const ls_recipe *r, const void *preset, 
                         .classes = r->model.classes,
                         .n_hidden = r->model.hidden.n,
                         .act = r->model.act,
+                        .dropout = r->model.dropout,
                         LS_RECIPE_PIXELS(r),
                         LS_RECIPE_LOSS(r) };
     memcpy(c.hidden, r->model.hidden.at, sizeof c.hidden);
@@ -42,8 +44,8 @@ static ls_status mlp_build(ls_graph *g, const ls_recipe *r, const void *preset, 
 
 static ls_status mlp_check(const ls_recipe *r)
 {
-    if (!r->model.inputs.n && !r->model.outputs.n && !r->loss.n)
-        return LS_OK;
+    if (!r->model.inputs.n && !r->model.outputs.n && (!r->loss.n || !*r->loss.at[0].of))
+        return LS_OK; /* a classifier of pictures */
     if (!r->model.inputs.n || !r->model.outputs.n || !r->loss.n)
         return ls_fail(
             LS_E_USAGE,
@@ -77,8 +79,8 @@ static const ls_key MLP_ROWS[] = {
 extern const ls_model_row ls_mlp_row;
 const ls_model_row ls_mlp_row = {
     .name = "mlp",
-    .keys = "image_size in_channels hidden act classes inputs outputs scale refit loss label_smoothing "
-            "class_weights",
+    .keys = "image_size in_channels hidden act dropout classes inputs outputs scale refit loss "
+            "label_smoothing",
     OWN_KEYS(MLP_ROWS),
     .samples = LS_SAMPLES_IMAGES,
     .build = mlp_build,

@@ -24,7 +24,7 @@ static const ls_key MODULE_ROWS[] = {
 
 extern const ls_model_row ls_module_row;
 const ls_model_row ls_module_row = { .name = "module",
-                                     .keys = "path config loss",
+                                     .keys = "path config loss label_smoothing",
                                      OWN_KEYS(MODULE_ROWS),
                                      .samples = LS_SAMPLES_FIELDS,
                                      .build = ls_shared_model_build,

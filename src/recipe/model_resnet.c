@@ -14,11 +14,11 @@ static ls_status resnet_build(ls_graph *g, const ls_recipe *r, const void *prese
 }
 
 extern const ls_model_row ls_resnet18_row, ls_resnet34_row, ls_resnet50_row;
-#define RESNET(word, depth)                                                                                  \
-    {                                                                                                        \
-        .name = word, .preset = &(const int64_t){ depth }, .samples = LS_SAMPLES_IMAGES,                     \
-        .keys = "image_size in_channels classes outputs loss sync_batch_norm label_smoothing class_weights", \
-        .build = resnet_build                                                                                \
+#define RESNET(word, depth)                                                                    \
+    {                                                                                          \
+        .name = word, .preset = &(const int64_t){ depth }, .samples = LS_SAMPLES_IMAGES,       \
+        .keys = "image_size in_channels classes outputs loss sync_batch_norm label_smoothing", \
+        .build = resnet_build                                                                  \
     }
 const ls_model_row ls_resnet18_row = RESNET("resnet18", 18);
 const ls_model_row ls_resnet34_row = RESNET("resnet34", 34);

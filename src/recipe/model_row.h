@@ -117,16 +117,20 @@ char *ls_recipe_config_json(const ls_recipe *r, const int32_t *end_token);
               .losses = (r)->loss.at }
 /* What its last layer computes: a number for each class, or for each output. */
 #define LS_RECIPE_CLASSES(r) ((r)->model.outputs.n ? (r)->model.outputs.n : (r)->model.classes)
-/* model_common.c and recipe_balance.c: whether the recipe has train.class_weights; the field of classes that
- * they, and data.sampler balanced, are of, and the number of its classes (NULL and 0: there is none, or there
- * are several); and the checks of both keys. */
+/* model_common.c and recipe_balance.c: whether a loss has class_weights; the field of classes that
+ * data.sampler balanced is of, and the number of its classes (NULL and 0: there is none, or there are
+ * several); the same of a loss of cross_entropy; and the checks of both keys. What a module has is known, and
+ * checked, once it is built. */
 bool ls_recipe_weighs_classes(const ls_recipe *r);
 const char *ls_recipe_classes_field(const ls_recipe *r, int64_t *classes);
+const char *ls_recipe_loss_field(const ls_recipe *r, const ls_task_loss *l);
+int64_t ls_recipe_loss_classes(const ls_recipe *r, const ls_task_loss *l); /* 0: not known */
 ls_status ls_recipe_check_balance(const ls_recipe *r);
-/* The numbers of train.class_weights [classes]; false: it is `balanced`. */
-bool ls_recipe_class_weights(const ls_recipe *r, double *weights);
-#define LS_CLASS_WEIGHT \
-    ".class_weight" /* ends the name of the field of weights, which begins with that of the classes */
+/* The numbers of class_weights of loss i [classes]; false: it is `balanced`. */
+bool ls_recipe_class_weights(const ls_recipe *r, int i, double *weights);
+/* Ends of the names of fields of weights, which begin with that of the classes: one for each target, all. */
+#define LS_CLASS_WEIGHT ".class_weight"
+#define LS_CLASS_WEIGHTS ".class_weights"
 /* Of data.sampler weights:FIELD: FIELD; else NULL. */
 const char *ls_recipe_draw_field(const ls_recipe *r);
 /* Whether data.augment mixes the samples of a micro-batch. */

@@ -56,7 +56,7 @@ static const ls_key UNET_ROWS[] = {
 extern const ls_model_row ls_unet_row;
 const ls_model_row ls_unet_row = {
     .name = "unet",
-    .keys = "inputs outputs loss channels levels up sync_batch_norm class_weights",
+    .keys = "inputs outputs loss channels levels up sync_batch_norm label_smoothing",
     OWN_KEYS(UNET_ROWS),
     .samples = LS_SAMPLES_FIELDS,
     .build = unet_build,

@@ -39,7 +39,7 @@ extern const ls_model_row ls_vit_row;
 const ls_model_row ls_vit_row = { .name = "vit",
                                   .keys = "image_size patch_size in_channels layers heads hidden_size "
                                           "mlp_size dropout attention_dropout classes outputs loss "
-                                          "label_smoothing class_weights",
+                                          "label_smoothing",
                                   .samples = LS_SAMPLES_IMAGES,
                                   .build = vit_build,
                                   .check = vit_check };

@@ -56,6 +56,8 @@ static ls_status resolve(ls_recipe_state *state, ls_recipe *r)
                                            : ls_key_default(k, r, &state->arena);
             if (s == LS_E_USAGE && set->value && set->value->kind == LS_YAML_SCALAR)
                 return ls_hint_value(k, set->value->text, set->where, s);
+            if (s == LS_E_USAGE && set->value && !strcmp(k->key, "loss"))
+                return ls_hint_loss(set->value, set->where, s, &state->arena);
             LS_TRY(s);
         }
     return ls_recipe_check(r);

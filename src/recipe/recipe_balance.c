@@ -1,4 +1,4 @@
-/* recipe_balance.c - the keys train.class_weights and data.sampler. */
+/* recipe_balance.c - the keys class_weights of a loss, train.label_smoothing and data.sampler. */
 #include <stdio.h>
 #include <string.h>
 
@@ -6,27 +6,59 @@
 #include "model_row.h"
 #include "recipe_fields.h"
 #include "recipe_setting.h"
+#include "shared_model.h"
 
-const char *ls_recipe_classes_field(const ls_recipe *r, int64_t *classes)
+static bool is_classifier(const ls_recipe *r)
+{
+    return ls_recipe_samples(r) == LS_SAMPLES_IMAGES && !r->model.outputs.n;
+}
+
+/* The model is a module's that is not built yet. */
+static bool unknown_model(const ls_recipe *r)
+{
+    const ls_shared_model *m = ls_recipe_shared_model(r);
+    return !strcmp(r->model.type, "module") && !(m && m->built);
+}
+
+/* The output that a loss is of, of one sample; NULL: it is not known. */
+static const ls_type *output_of(const ls_recipe *r, const ls_task_loss *l, ls_type *room)
+{
+    for (int i = 0; i < r->model.outputs.n; i++)
+        if (!strcmp(r->model.outputs.at[i].name, l->of))
+            return &r->model.outputs.at[i].type;
+    return ls_shared_model_output(r, l->of, room);
+}
+
+const char *ls_recipe_loss_field(const ls_recipe *r, const ls_task_loss *l)
+{
+    return is_classifier(r) ? "labels" : l->target ? l->target : l->of;
+}
+
+int64_t ls_recipe_loss_classes(const ls_recipe *r, const ls_task_loss *l)
+{
+    ls_type room;
+    const ls_type *t = is_classifier(r) ? NULL : output_of(r, l, &room);
+    return is_classifier(r) ? r->model.classes : t && t->ndim ? t->dims[t->ndim - 1] : 0;
+}
+
+/* The one loss of cross-entropy; NULL: there is none, or there are several. */
+static const ls_task_loss *one_of_classes(const ls_recipe *r)
 {
     const ls_task_loss *of = NULL;
-    *classes = 0;
-    if (ls_recipe_samples(r) == LS_SAMPLES_IMAGES && !r->model.outputs.n) {
-        *classes = r->model.classes;
-        return "labels";
-    }
     for (int i = 0; i < r->loss.n; i++)
         if (r->loss.at[i].kind == LS_LOSS_CROSS_ENTROPY) {
             if (of)
                 return NULL;
             of = &r->loss.at[i];
         }
-    for (int i = 0; of && i < r->model.outputs.n; i++) {
-        const ls_port *p = &r->model.outputs.at[i];
-        if (!strcmp(p->name, of->of) && p->type.ndim)
-            *classes = p->type.dims[p->type.ndim - 1];
-    }
-    return !*classes ? NULL : of->target ? of->target : of->of;
+    return of;
+}
+
+const char *ls_recipe_classes_field(const ls_recipe *r, int64_t *classes)
+{
+    const ls_task_loss *of = is_classifier(r) ? &r->loss.at[0] : one_of_classes(r);
+    *classes = of ? ls_recipe_loss_classes(r, of) : 0;
+    return *classes ? ls_recipe_loss_field(r, of) : NULL;
 }
 
 const char *ls_recipe_draw_field(const ls_recipe *r)
@@ -36,67 +68,57 @@ const char *ls_recipe_draw_field(const ls_recipe *r)
                                                                  : r->data.sampler + sizeof WEIGHTS - 1;
 }
 
-bool ls_recipe_class_weights(const ls_recipe *r, double *weights)
+static int64_t count_words(const char *words)
 {
-    if (!strcmp(r->train.class_weights, "balanced"))
+    int64_t n = *words != 0;
+    for (const char *p = words; *p; p++)
+        n += *p == ' ';
+    return n;
+}
+
+bool ls_recipe_class_weights(const ls_recipe *r, int i, double *weights)
+{
+    if (!strcmp(r->loss.class_weights[i], "balanced"))
         return false;
-    int64_t n = 0;
     char word[64];
     int used = 0;
-    for (const char *at = r->train.class_weights; sscanf(at, "%63s%n", word, &used) == 1; at += used)
-        ls_key_parse_real(word, &weights[n++]);
+    for (const char *at = r->loss.class_weights[i]; sscanf(at, "%63s%n", word, &used) == 1; at += used)
+        ls_key_parse_real(word, weights++);
     return true;
 }
 
-/* Each word is a number from 0 on, and there are `classes`, not all 0. */
-static ls_status check_numbers(const ls_recipe *r, int64_t classes)
+static ls_status check_class_weights(const ls_recipe *r, int i)
 {
-    const char *where = ls_recipe_where(r, "train.class_weights");
-    int64_t n = 0;
-    char word[64];
-    int used = 0;
-    double sum = 0;
-    for (const char *at = r->train.class_weights; sscanf(at, "%63s%n", word, &used) == 1; at += used, n++) {
-        double x = 0;
-        if (!ls_key_parse_real(word, &x) || !(x >= 0) || x > 1e30)
-            return ls_fail(LS_E_USAGE, "%s: '%s': none, balanced, or a number from 0 on for each class",
-                           where, word);
-        sum += x;
-    }
-    if (n != classes)
-        return ls_fail(LS_E_USAGE, "%s: %lld numbers for %lld classes: give one for each", where,
-                       (long long)n, (long long)classes);
-    return sum > 0 ? LS_OK : ls_fail(LS_E_USAGE, "%s: all are 0, so nothing would be learnt", where);
-}
-
-static ls_status check_class_weights(const ls_recipe *r)
-{
-    const char *key = "train.class_weights", *where = ls_recipe_where(r, key);
-    int64_t classes = 0;
-    if (!ls_recipe_classes_field(r, &classes))
-        return ls_fail(
-            LS_E_USAGE,
-            "%s: weights of classes need one loss of type cross_entropy, of an output with classes", where);
-    if (r->train.label_smoothing > 0)
-        return ls_fail(
-            LS_E_USAGE,
-            "%s: with label_smoothing a target has parts of all classes, each with a weight of its own, "
-            "and this version has one weight for a target: leave one of the two out",
-            ls_recipe_where_either(r, key, "train.label_smoothing"));
+    const char *where = ls_recipe_where(r, "loss"), *words = r->loss.class_weights[i];
+    const ls_task_loss *l = &r->loss.at[i];
+    const int64_t classes = ls_recipe_loss_classes(r, l);
     if (ls_recipe_mixes(r))
         return ls_fail(
             LS_E_USAGE,
-            "%s: mixup and cutmix mix two classes in a sample, so it has no class whose weight it could "
-            "have: leave one of the two out",
+            "%s: class_weights: mixup and cutmix mix two classes in a sample, so it has no class whose "
+            "weight it could have: leave one of the two out",
             where);
-    for (int i = 0; i < r->loss.n; i++)
-        if (r->loss.at[i].kind == LS_LOSS_CROSS_ENTROPY && r->loss.at[i].weight)
-            return ls_fail(
-                LS_E_USAGE,
-                "%s: the loss has a `weight` of samples, too: multiply the weights of classes into that "
-                "field, and leave this out",
-                ls_recipe_where_either(r, key, "loss"));
-    return strcmp(r->train.class_weights, "balanced") ? check_numbers(r, classes) : LS_OK;
+    if (l->weight)
+        return ls_fail(
+            LS_E_USAGE,
+            "%s: class_weights: the loss has a `weight` of samples, too: multiply the weights of classes "
+            "into that field, and leave class_weights out",
+            where);
+    for (int k = 0; k < i; k++)
+        if (r->loss.class_weights[k] &&
+            !strcmp(ls_recipe_loss_field(r, l), ls_recipe_loss_field(r, &r->loss.at[k])))
+            return ls_fail(LS_E_USAGE,
+                           "%s: two losses have class_weights for the field %s: a target has one weight; "
+                           "leave out one of the two",
+                           where, ls_recipe_loss_field(r, l));
+    if (!classes)
+        return unknown_model(r)
+                   ? LS_OK
+                   : ls_fail(LS_E_USAGE, "%s: class_weights: output %s has no classes", where, l->of);
+    if (strcmp(words, "balanced") && count_words(words) != classes)
+        return ls_fail(LS_E_USAGE, "%s: class_weights: %lld numbers for %lld classes: give one for each",
+                       where, (long long)count_words(words), (long long)classes);
+    return LS_OK;
 }
 
 static ls_status check_sampler(const ls_recipe *r)
@@ -116,13 +138,12 @@ static ls_status check_sampler(const ls_recipe *r)
             "`data: {train: {%s: weights.npy}}`",
             where, field, *field ? field : "w");
     }
-    of = ls_recipe_classes_field(r, &classes);
-    for (int i = 0; of && i < r->loss.n; i++) /* classes of pixels or of places are not of a sample */
-        for (int k = 0; k < r->model.outputs.n; k++)
-            if (r->loss.at[i].kind == LS_LOSS_CROSS_ENTROPY &&
-                !strcmp(r->loss.at[i].of, r->model.outputs.at[k].name) &&
-                r->model.outputs.at[k].type.ndim > 1)
-                of = NULL;
+    if (unknown_model(r))
+        return LS_OK;
+    const ls_task_loss *l = one_of_classes(r);
+    ls_type room;
+    const ls_type *t = l && !is_classifier(r) ? output_of(r, l, &room) : NULL;
+    of = t && t->ndim > 1 ? NULL : ls_recipe_classes_field(r, &classes); /* pixels are not of a sample */
     return of ? LS_OK
               : ls_fail(
                     LS_E_USAGE,
@@ -131,9 +152,28 @@ static ls_status check_sampler(const ls_recipe *r)
                     where);
 }
 
+static ls_status check_smoothing(const ls_recipe *r)
+{
+    const char *where = ls_recipe_where(r, "train.label_smoothing");
+    bool any = ls_recipe_samples(r) == LS_SAMPLES_IMAGES && !r->model.outputs.n;
+    for (int i = 0; i < r->loss.n; i++)
+        any |= r->loss.at[i].kind == LS_LOSS_CROSS_ENTROPY;
+    if (!any && !r->loss.n)
+        return ls_fail(
+            LS_E_USAGE,
+            "%s: the module declares its loss itself: call ls_cross_entropy_smooth in its builder, "
+            "or leave the loss to the recipe, as in `loss: {type: cross_entropy, of: logits, target: "
+            "labels}`",
+            where);
+    return any ? LS_OK : ls_fail(LS_E_USAGE, "%s: no effect: no loss is of type cross_entropy", where);
+}
+
 ls_status ls_recipe_check_balance(const ls_recipe *r)
 {
-    if (ls_recipe_weighs_classes(r))
-        LS_TRY(check_class_weights(r));
+    if (r->train.label_smoothing > 0)
+        LS_TRY(check_smoothing(r));
+    for (int i = 0; i < r->loss.n; i++)
+        if (r->loss.class_weights[i])
+            LS_TRY(check_class_weights(r, i));
     return strcmp(r->data.sampler, "uniform") ? check_sampler(r) : LS_OK;
 }

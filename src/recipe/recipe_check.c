@@ -92,6 +92,7 @@ static const char *samples_text(ls_samples s)
     return TEXTS[s];
 }
 
+static bool is_module(const ls_model_row *m) { return ls_model_has_key(m, "config"); }
 static bool takes_images(const ls_model_row *m) { return m->samples == LS_SAMPLES_IMAGES; }
 static bool takes_text(const ls_model_row *m) { return m->samples == LS_SAMPLES_TEXT; }
 static bool takes_pairs(const ls_model_row *m) { return m->samples == LS_SAMPLES_PAIRS; }
@@ -119,7 +120,16 @@ static ls_status check_data(const ls_recipe *r)
     const ls_data_row *d = ls_recipe_data(r);
     const ls_model_row *m = ls_recipe_model(r);
     char list[LS_MODEL_LIST];
-    if (d->samples != ls_recipe_samples(r) && !(d->fields && ls_recipe_samples(r) == LS_SAMPLES_FIELDS))
+    const bool fields = ls_recipe_samples(r) == LS_SAMPLES_FIELDS,
+               takes = d->samples == ls_recipe_samples(r) || (fields && d->fields && !is_module(m)) ||
+                       (d->module && is_module(m));
+    if (fields && is_module(m) && !takes && d->samples == LS_SAMPLES_IMAGES)
+        return ls_fail(
+            LS_E_USAGE,
+            "%s: a module takes fashion-mnist, mnist, idx, shapes, arrays or data of its own in this "
+            "version: write the pictures of data.type %s as idx or arrays (docs/modules.md)",
+            ls_recipe_where_either(r, "data.type", "model.type"), d->name);
+    if (!takes)
         return ls_fail(LS_E_USAGE, "%s: %s is for models of %s (%s), and model.type %s is one of %s",
                        ls_recipe_where_either(r, "data.type", "model.type"), d->name,
                        samples_text(d->samples), ls_model_list(list, TAKES[d->samples]), m->name,
@@ -385,8 +395,9 @@ static ls_status check_checkpoint(ls_recipe *r)
     if (!loss && (strncmp(metric, "eval_", 5) || !metric[5]))
         return ls_fail(LS_E_USAGE,
                        "%s: %s: write train_loss (the mean over the epoch) or eval_NAME of a metric, "
-                       "such as eval_loss or eval_accuracy",
-                       at(r, "checkpoint.best.metric"), metric);
+                       "such as eval_loss or eval_%s",
+                       at(r, "checkpoint.best.metric"), metric,
+                       *metric && strcmp(metric, "eval_") != 0 ? metric : "accuracy");
     if (!r->state->record && r->eval.every_epochs < 0 && !loss)
         return ls_fail(LS_E_USAGE, "%s: %s has no effect with eval.every_epochs -1: nothing is evaluated",
                        at(r, "checkpoint.best.metric"), metric);

@@ -111,18 +111,15 @@ static const ls_key LAST[] = {
       .help = "the loss of a step: `global`, one mean over all its targets, or `micro_batch`, the mean of "
               "the micro-batches' means, as when each rank averages its own batch" },
     { "train.freeze", LS_KEY_WORDS, AT(train.freeze), "",
-      .help = "names of parameters or modules that are not trained; `*` matches inside one part of a name. "
-              "They have no gradient and no optimizer state" },
+      .help = "names of parameters or modules that are not trained; `*` matches inside one part of a name, "
+              "and a word with ! in front takes names out again: `\"* !head\"` freezes all but head. They "
+              "have no "
+              "gradient and no optimizer state, and are stored in precision.param" },
     { "train.label_smoothing", LS_KEY_REAL, AT(train.label_smoothing), "0", 0, 1, .below = true,
-      .type = "model.type", NEEDS("model.outputs {}"),
-      .help = "of classifiers of images, as PyTorch's CrossEntropyLoss(label_smoothing): this share of a "
-              "target is spread evenly over all classes. Evaluations have the same loss" },
-    { "train.class_weights", LS_KEY_WORDS, AT(train.class_weights), "none", .type = "model.type",
-      .help =
-          "of cross-entropy of labels and masks, as PyTorch's CrossEntropyLoss(weight): `[1, 2.5]`, a number "
-          "for each class, or `balanced`, samples / (classes * samples of the class), counted in the "
-          "training split at the start (masks: each is read once). `eval_loss` is weighted alike. Costs a "
-          "number for each target, and with several ranks a message a step (docs/classes.md)" },
+      .type = "model.type",
+      .help = "of classifiers of images and of losses of type cross_entropy, as PyTorch's "
+              "CrossEntropyLoss(label_smoothing): this share of a target is spread evenly over all classes. "
+              "Evaluations have the same loss" },
     { "train.clip_norm", LS_KEY_REAL, AT(train.clip_norm), "0", 0, 1e9,
       .help = "gradient clipping: largest global norm over all ranks; 0: no clipping" },
     { "train.nonfinite", LS_KEY_CHOICE, AT(train.nonfinite), "stop",
@@ -260,9 +257,12 @@ static const ls_key LAST[] = {
     { "parallel.prefetch.forward", LS_KEY_INT, AT(parallel.prefetch.forward), "1", 0, 1000,
       .may_change = true, NEEDS(GATHERS, "parallel.prefetch.memory 0"),
       .help = "FSDP modules that are gathered ahead in the forward pass" },
-    { "parallel.prefetch.backward", LS_KEY_INT, AT(parallel.prefetch.backward), "1", 0, 1000,
-      .may_change = true, NEEDS(GATHERS, "parallel.prefetch.memory 0"),
-      .help = "FSDP modules that are gathered ahead in the backward pass; 1 is BACKWARD_PRE" },
+    { "parallel.prefetch.backward", LS_KEY_INT, AT(parallel.prefetch.backward), "1", LS_BACKWARD_POST, 1000,
+      .other = (const char *const[]){ "BACKWARD_PRE 1", "BACKWARD_POST -1", NULL }, .may_change = true,
+      NEEDS(GATHERS, "parallel.prefetch.memory 0"),
+      .help = "FSDP modules that are gathered ahead in the backward pass. FSDP1's names are accepted: "
+              "BACKWARD_PRE is 1, BACKWARD_POST is -1: the next module is gathered behind the last use of "
+              "this one's parameters, in their memory" },
     { "parallel.prefetch.memory", LS_KEY_BYTES, AT(parallel.prefetch.memory), "0", 0, 1e18,
       .may_change = true, NEEDS(GATHERS),
       .help = "memory for FSDP modules that are gathered ahead, instead of the numbers `forward` and "

@@ -48,7 +48,7 @@ typedef struct ls_key {
     const char *const *words;     /* CHOICE, WORD: ended by NULL; or, if NULL, */
     const char *(*word)(int row); /* the names of the rows of a table, NULL after the last */
     const ls_maps *maps;          /* MAPS */
-    /* CHOICE: "NAME word" accepts NAME, in upper or lower case, as that word; ended by NULL */
+    /* "NAME value" accepts NAME, in upper or lower case, as that value; ended by NULL */
     const char *const *other;
     /* "model.type": the key belongs to the models whose rows list it (recipe_types.c); NULL: to every recipe
      */
@@ -97,6 +97,7 @@ void ls_key_words(ls_str *out, const ls_key *k); /* appends those that it accept
 ls_status ls_value_read(const ls_key *k, ls_recipe *r, const ls_yaml *value, ls_arena *a, const char *where);
 void ls_value_print(const ls_key *k, const ls_recipe *r, ls_str *out);
 void ls_value_print_tree(ls_str *out, const char *json); /* the JSON of a TREE, as YAML */
+#define LS_LOSS_NEEDS "a loss has a `type` and is `of` an output, as {type: mse, of: y}"
 /* recipe_named_values.c: the same for maps of names of one's own, PORTS, FILES and LOSSES. json: printed as
  * JSON. */
 bool ls_key_is_named(const ls_key *k);

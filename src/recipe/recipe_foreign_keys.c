@@ -15,12 +15,13 @@
 
 const ls_foreign_name LS_FOREIGN_NAMES[] = {
     /* batches */
-    { "batch_size train_batch_size global_batch_size total_batch_size batch", "train.global_batch",
-      GLOBAL "; what one rank takes at a time is train.micro_batch" },
+    { "batch_size train_batch_size train_batch global_batch_size total_batch_size batch",
+      "train.global_batch", GLOBAL "; what one rank takes at a time is train.micro_batch" },
     { "per_device_train_batch_size per_gpu_train_batch_size per_device_batch_size micro_batch_size "
       "local_batch_size train_micro_batch_size_per_gpu batch_size_per_device batch_size_per_gpu",
       "train.micro_batch", MICRO "; train.global_batch counts those of a whole optimizer step" },
-    { "per_device_eval_batch_size per_gpu_eval_batch_size eval_batch_size val_batch_size test_batch_size "
+    { "per_device_eval_batch_size per_gpu_eval_batch_size eval_batch_size val_batch_size eval_batch "
+      "valid_batch_size validation_batch_size test_batch_size "
       "eval.batch_size eval.micro_batch eval_micro_batch_size validation.local_batch_size",
       "eval.batch", "samples that each rank evaluates at once; 0: train.micro_batch" },
     { "gradient_accumulation_steps accumulate_grad_batches gradient_accumulation grad_accum_steps "
@@ -42,7 +43,8 @@ const ls_foreign_name LS_FOREIGN_NAMES[] = {
     { "dataloader_num_workers dataset_processes dataset_num_proc num_proc preprocessing_num_workers "
       "num_data_workers loader_workers",
       "threads", "of a rank: they load its data and compute; there are no loader processes" },
-    { "pin_memory dataloader_pin_memory pin_memory_device prefetch_factor dataloader_prefetch_factor "
+    { "pin_memory dataloader_pin_memory pin_memory_device prefetch_factor dataloader_prefetch "
+      "dataloader_prefetch_factor "
       "persistent_workers dataloader_persistent_workers multiprocessing_context worker_init_fn collate_fn "
       "batch_sampler in_order non_blocking reload_dataloaders_every_n_epochs dispatch_batches "
       "split_batches even_batches use_seedable_sampler",
@@ -57,10 +59,10 @@ const ls_foreign_name LS_FOREIGN_NAMES[] = {
     { "group_by_length length_column_name bucket_by_length", NULL,
       MISSING "data.pack: true wastes no padding" },
     /* how long */
-    { "num_train_epochs num_epochs max_epochs n_epochs nepochs total_epochs", "train.epochs",
+    { "num_train_epochs num_epochs run.epochs max_epochs n_epochs nepochs total_epochs", "train.epochs",
       "a whole number" },
     { "max_steps train_steps training_steps num_train_steps num_training_steps num_steps max_iters "
-      "train_iters iterations num_iterations total_iters training.steps",
+      "train_iters iterations num_iterations total_iters training.steps run.steps",
       "train.steps", "optimizer steps; it ends a run before train.epochs do, and 0 is not a limit" },
     { "debug_steps limit_train_batches max_steps_per_epoch batches_per_epoch overfit_batches",
       "train.steps_per_epoch", "optimizer steps, a whole number; 0: all samples" },
@@ -93,6 +95,7 @@ const ls_foreign_name LS_FOREIGN_NAMES[] = {
     { "optimizer optim optimizer_type optimizer_name optim_type opt optimizer.name optimizer.class "
       "optimizer_class",
       "optimizer.type", "adam, adamw, sgd, lion, muon or adafactor" },
+    { "adam_w_mode", "optimizer.type: adamw", "adam adds weight_decay to the gradient" },
     { "no_decay norm_weight_decay bias_weight_decay param_groups optim_target_modules lr_mult "
       "layer_decay llrd",
       "optimizer.groups", "maps such as {match: \"pattern:*bias\", weight_decay: 0, lr_factor: 0.1}" },
@@ -101,7 +104,7 @@ const ls_foreign_name LS_FOREIGN_NAMES[] = {
     { "foreach fused capturable differentiable set_to_none optimizer.implementation zero_grad "
       "fused_optimizer early_step_in_backward optimizer_in_backward",
       NULL, NOT_NEEDED "an update is one pass over each unit, and gradients are not kept between steps" },
-    { "amsgrad maximize rho lr_decay hessian_update_interval", NULL,
+    { "amsgrad maximize rho hessian_update_interval", NULL,
       MISSING "`lockstep recipe --reference` lists the keys of each optimizer" },
     { "max_grad_norm grad_clip gradient_clip_val gradient_clipping clip_grad clip_grad_norm clip_grad_norm_ "
       "max_norm clip grad_norm_clip gradient_clip",
@@ -127,24 +130,26 @@ const ls_foreign_name LS_FOREIGN_NAMES[] = {
       "global: one mean over all targets of a step; micro_batch: the mean of the micro-batches' means" },
     { "ignore_index", NULL,
       NOT_NEEDED "padding of a text counts nothing; of masks data.ignore is the value that does not count" },
-    { "class_weights class_weight", "train.class_weights",
-      "balanced, or a list with a weight for each class" },
+    { "class_weights class_weight", "loss: {class_weights: balanced}",
+      "or a list with a weight for each class, in a loss of type cross_entropy" },
     { "pos_weight loss_weight loss_weights", NULL,
       MISSING "a loss of model.outputs takes a field with a weight for each sample (docs/arrays.md)" },
     /* schedule */
     { "num_warmup_steps warmup_iters lr_warmup_steps lr_warmup_iters warmup_num_steps",
       "schedule.warmup_steps", "optimizer steps" },
-    { "warmup_ratio warmup_fraction warmup_epochs warmup warmup_proportion lr_warmup_epochs",
+    { "warmup_ratio lr_warmup_ratio warmup_fraction warmup_epochs warmup warmup_proportion lr_warmup_epochs",
       "schedule.warmup_steps", "a number of optimizer steps, not a part of the run or epochs" },
     { "schedule lr_scheduler_type lr_scheduler scheduler scheduler_type lr_decay_style decay_type "
       "lr_schedule "
-      "scheduler_name lr_policy sched schedule.name scheduler.name scheduler.type lr_scheduler.type",
+      "scheduler_name lr_policy learning_rate_decay lr_decay schedule.decay optimizer.decay sched "
+      "schedule.name scheduler.name scheduler.type lr_scheduler.type",
       "schedule.type", "the shape of the rate, which begins with schedule.warmup_steps" },
-    { "min_learning_rate lr_min eta_min end_lr final_lr", "schedule.min_lr", "a rate" },
+    { "min_learning_rate lr_min eta_min end_lr lr_end final_lr", "schedule.min_lr", "a rate" },
     { "min_lr_rate min_lr_factor min_lr_ratio cosine_min_lr_ratio end_factor", "schedule.min_lr",
       "a rate, not a factor of optimizer.lr" },
-    { "t_max lr_decay_iters lr_decay_steps cosine_steps lr_scheduler.total_steps", "schedule.total_steps",
-      "optimizer steps, not epochs" },
+    { "t_max lr_decay_iters lr_decay_steps total_num_steps schedule.epochs schedule.steps cosine_steps "
+      "lr_scheduler.total_steps",
+      "schedule.total_steps", "optimizer steps, not epochs" },
     { "lr_gamma lr_step_size decay_factor", "schedule.gamma",
       "with schedule.type: step and schedule.step_size or schedule.step_epochs" },
     { "milestones lr_steps", NULL,
@@ -153,7 +158,7 @@ const ls_foreign_name LS_FOREIGN_NAMES[] = {
       "its keys stand beside schedule.type" },
     { "t_0 first_cycle_steps", "schedule.period", "steps of the first cosine of schedule.type: restarts" },
     { "t_mult cycle_mult", "schedule.period_factor", "of schedule.type: restarts" },
-    { "anneal_strategy cycle_momentum base_momentum max_momentum three_phase start_factor "
+    { "anneal_strategy num_cycles cycle_momentum base_momentum max_momentum three_phase start_factor "
       "cooldown threshold_mode decay_ratio lr_decay_rate lr_decay_ratio lr_lambda",
       NULL, MISSING "`lockstep recipe --reference` lists the keys of each schedule.type" },
     /* precision */
@@ -162,9 +167,11 @@ const ls_foreign_name LS_FOREIGN_NAMES[] = {
     { "fp16 float16 use_fp16 half fp16_full_eval fp16.enabled half_precision fp16_opt_level",
       "precision.param: f16", "with dynamic loss scaling; master weights stay in f32" },
     { "amp use_amp autocast precision mixed_precision mixed_precision_param param_dtype torch_dtype dtype "
-      "amp_dtype autocast_dtype mp_policy mp_param_dtype mixed_precision_policy training.dtype",
+      "amp_dtype autocast_dtype mp_policy mp_param_dtype precision.type precision.compute precision.mixed "
+      "precision.train mixed_precision_policy training.dtype",
       "precision.param", "bf16, f16 (with dynamic loss scaling) or f32; master weights stay in f32" },
-    { "reduce_dtype mixed_precision_reduce grad_reduce_dtype communication_data_type fp32_reduce_scatter "
+    { "reduce_dtype mixed_precision_reduce grad_reduce_dtype precision.grad communication_data_type "
+      "fp32_reduce_scatter "
       "ddp_comm_hook comm_hook mixed_precision.reduce gradient_dtype",
       "precision.reduce", "f32, bf16 or f16: sums of gradients over ranks" },
     { "output_dtype", "precision.output", "as MixedPrecisionPolicy has it, of the whole model" },
@@ -200,19 +207,21 @@ const ls_foreign_name LS_FOREIGN_NAMES[] = {
       NULL,
       NOT_NEEDED "`lockstep train RECIPE --workers N` starts the ranks, --hosts those of several hosts" },
     { "dist_backend ddp_backend nccl gloo distributed_backend nccl_p2p_disable nccl_debug "
+      "nccl_async_error_handling parallel.backend "
       "nccl_socket_ifname nccl_ib_disable torch_distributed_debug torch_nccl_blocking_wait",
       NULL, NOT_NEEDED "ranks of a host share memory, hosts speak MPI, GPUs use NCCL where it is found" },
     { "device_id device_ids output_device gpu gpu_id gpu_ids cuda_device cuda_visible_devices main_gpu "
       "map_location to_device move_to_device device_placement set_device use_mps_device",
       NULL, NOT_NEEDED "each rank takes its own cores or its own GPU (of those in CUDA_VISIBLE_DEVICES)" },
+    { "ddp ddp_config", "parallel.data: ddp", "fsdp is the default" },
     { "fsdp fsdp_config strategy sharding_strategy parallelism distributed_type parallel_strategy "
-      "fsdp_version zero_optimization zero_stage zero_optimization.stage deepspeed ddp distributed "
-      "data_parallel fsdp2 fully_shard deepspeed_config fsdp_plugin ddp_config distributed_strategy",
+      "fsdp_version zero_optimization zero_stage zero_optimization.stage deepspeed distributed "
+      "data_parallel parallel.sharding fsdp2 fully_shard deepspeed_config fsdp_plugin distributed_strategy",
       "parallel.data",
       "fsdp (the default), ddp, hybrid or none; FSDP1's FULL_SHARD and the like are taken too" },
     { "auto_wrap_policy fsdp_auto_wrap_policy fsdp_transformer_layer_cls_to_wrap transformer_layer_cls "
       "transformer_layer_cls_to_wrap fsdp_min_num_params min_num_params wrap_policy wrapping_policy "
-      "fsdp_wrap_policy module_classes_to_ignore",
+      "fsdp_wrap_policy auto_wrap fsdp_wrap_modules parallel.wrap wrap_modules module_classes_to_ignore",
       "parallel.units", "class:NAME, pattern:GLOB or size:1e6, or several of them" },
     { "fsdp_reshard_after_forward fsdp_sharding_strategy reshard", "parallel.reshard_after_forward",
       "true, false or a number of slices" },
@@ -250,7 +259,8 @@ const ls_foreign_name LS_FOREIGN_NAMES[] = {
     { "sequence_parallel enable_sequence_parallel sp", "parallel.sequence", "true or false, beside axis tp" },
     { "loss_parallel disable_loss_parallel enable_loss_parallel", NULL,
       NOT_NEEDED "where axis tp splits the output layer, the cross-entropy is computed on split logits" },
-    { "pipeline_parallel_degree pipeline_parallel pp pp_size pipeline_model_parallel_size "
+    { "pipeline_parallel_degree pipeline_parallel pp pp_size pipeline_parallel_split_points "
+      "pipeline_parallel_layers_per_stage pipeline_model_parallel_size "
       "pipeline_parallel_schedule context_parallel_degree context_parallel cp cp_size "
       "expert_parallel_degree expert_parallel ep enable_async_tensor_parallel "
       "pipeline_parallel_microbatch_size",
@@ -265,7 +275,7 @@ const ls_foreign_name LS_FOREIGN_NAMES[] = {
       "offload_optimizer offload_param offload_param.device offload_optimizer.device",
       "parallel.offload", "cpu in place of true" },
     { "backward_prefetch fsdp_backward_prefetch", "parallel.prefetch.backward",
-      "how many units ahead; 1 is BACKWARD_PRE" },
+      "how many units ahead, BACKWARD_PRE or BACKWARD_POST" },
     { "forward_prefetch fsdp_forward_prefetch", "parallel.prefetch.forward", "how many units ahead" },
     { "bucket_cap_mb ddp_bucket_cap_mb reduce_bucket_size allgather_bucket_size bucket_size",
       "parallel.bucket", "bytes, as 25MiB" },
@@ -280,124 +290,28 @@ const ls_foreign_name LS_FOREIGN_NAMES[] = {
     /* compiler and kernels */
     { "compile compile.enable compile.components torch_compile torch_compile_backend torch_compile_mode "
       "torchdynamo dynamo_backend fullgraph "
-      "jit_mode_eval enable_compiled_autograd jit torchscript inductor use_compile compile_model",
+      "jit_mode_eval jit_mode enable_compiled_autograd jit torchscript inductor use_compile compile_model",
       NULL, NOT_NEEDED "every step is compiled before it runs" },
     { "attn_implementation use_flash_attention flash_attention use_flash_attention_2 sdp_attention "
-      "xformers_attention use_liger_kernel use_cache channels_last memory_format inplace gc_freq "
+      "xformers_attention use_liger_kernel liger_kernel_config use_cache channels_last memory_format inplace "
+      "gc_freq "
       "torch_empty_cache_steps empty_cache expandable_segments pytorch_cuda_alloc_conf",
       NULL, NOT_NEEDED "the compiler chooses kernels, layouts and memory before the first step" },
     { "deterministic full_determinism cudnn_benchmark cudnn_deterministic use_deterministic_algorithms "
       "benchmark cublas_workspace_config deterministic_algorithms",
       NULL, NOT_NEEDED "results are deterministic (docs/numerics.md)" },
-    /* data */
-    { "sequence_len sequence_length seq_len max_length max_seq_length max_seq_len block_size context_length "
-      "model_max_length cutoff_len",
-      "data.seq_length", "the tokens of a sample" },
-    { "max_source_length max_input_length", "data.source_length", "tokens, with prefix and end token" },
-    { "max_target_length max_output_length", "data.target_length", "tokens, with the end token" },
-    { "sample_packing packing", "data.pack",
-      "true, the default, cuts windows out of the concatenated documents" },
-    { "padding truncation pad_to_max_length pad_to_multiple_of padding_strategy", "data.pack: false",
-      "of text: documents are padded or truncated to data.seq_length; of images data.augment.padding" },
-    { "attention_mask input_ids labels pad_token pad_token_id padding_side return_tensors label_names "
-      "remove_unused_columns remove_columns columns batched keep_in_memory label_pad_token_id "
-      "group_texts set_format",
-      NULL, NOT_NEEDED "the loader makes tokens, targets and masks; padding has no loss" },
-    { "data dataset dataset_name datasets dataset_type data.name dataset.name data_type", "data.type",
-      "a set that is known, or images, arrays, text or pairs for files of your own" },
-    { "data_path data_dir dataset_path dataset_dir root data_root imagefolder image_folder train_dir",
-      "data.path", "the folder of a known set or of images; files of text are data.train_text" },
-    { "train_file train_files data_files dataset_config dataset_config_name text_file", "data.train_text",
-      "a file or a pattern; images: data.path, tables: data.train" },
-    { "validation_file eval_file test_file val_file eval_dataset val_dataset", "data.eval_text",
-      "a file or a pattern; images: data.eval_images, tables: data.eval" },
-    { "val_set_size validation_split val_split test_size val_fraction eval_split val_size",
-      "data.eval_fraction", "a part between 0 and 1, not a number of samples" },
-    { "dataset_percentage split split_spec train_split dataset_split", "data.train_percentage",
-      "of a text, as train[:5%]: 5" },
-    { "text_column dataset_text_field text_field", "data.field", "with data.documents: json" },
-    { "source_column input_column", "data.source", "of pairs" },
-    { "target_column output_column", "data.target", "of pairs" },
-    { "tokenizer_name tokenizer_path tokenizer_name_or_path tokenizer_config tokenizer hf_assets_path",
-      "data.tokenizer", "a tokenizer.json or spiece.model, a folder with one, or bytes" },
-    { "source_prefix", "data.prefix", "put before each source" },
-    { "max_train_samples train_subset num_train_samples", "data.train_samples", "pairs; 0: all" },
-    { "max_eval_samples max_val_samples num_eval_samples limit_val_batches limit_test_batches eval_iters",
-      "data.eval_samples", "pairs; 0: all. Other data are evaluated whole" },
-    { "download_config streaming trust_remote_code use_auth_token use_fast cache_dir download_mode "
-      "preprocess overwrite_cache",
-      NULL, NOT_NEEDED "`lockstep get` downloads into the cache, and no downloaded code is run" },
-    { "shuffle_buffer_size shuffle_buffer buffer_size", NULL,
-      NOT_NEEDED "data.shuffle permutes all samples" },
-    { "image_mean pixel_mean normalize_mean", "data.mean", "of pixels between 0 and 1" },
-    { "image_std pixel_std normalize_std normalize", "data.std", "of pixels between 0 and 1; data.mean too" },
-    { "transform transforms train_transform augmentation augmentations data_augmentation augment aug "
-      "target_transform auto_augment",
-      "data.augment", "crops, flips, RandAugment and more (docs/augmentation.md)" },
-    { "random_crop random_resized_crop crop", "data.augment.crop", "padded or resized" },
-    { "crop_size train_crop_size val_crop_size input_size img_size resolution image_resolution", "data.size",
-      "height and width that the model sees; of images that are not in files model.image_size" },
-    { "resize_size val_resize_size center_crop", "data.resize", "the shorter side, in evaluations" },
-    { "random_horizontal_flip hflip horizontal_flip flip_prob hflip_prob", "data.augment.flip",
-      "a probability" },
-    { "num_ops", "data.augment.randaugment.ops", "operations of each image" },
-    { "color_jitter colour_jitter colorjitter", "data.augment.jitter",
-      "maps brightness, contrast, saturation and hue to numbers" },
-    { "random_erasing random_erase reprob random_erasing_prob", "data.augment.erase", "a probability" },
-    { "mixup_alpha mixup_prob", "data.augment.mixup", "alpha of Beta(alpha, alpha)" },
-    { "cutmix_alpha cutmix_prob", "data.augment.cutmix", "alpha of Beta(alpha, alpha)" },
-    { "random_rotation rotation vertical_flip vflip gaussian_blur random_affine random_perspective "
-      "interpolation antialias grayscale augmix trivial_augment",
-      NULL, MISSING "docs/augmentation.md lists what there is" },
-    /* model */
-    { "model_name_or_path pretrained_model_name_or_path base_model model_name pretrained initial_load_path "
-      "init_from load weights pretrained_weights load_weights checkpoint_path weights_path from_pretrained "
-      "load_from load_checkpoint model_path initial_load_in_hf finetune_from",
-      "model.init",
-      "a file or folder of weights, looked for here, in LOCKSTEP_DATA and in the cache; nothing is "
-      "downloaded" },
-    { "strict load_strict", "model.init_strict", "false skips and lists names that only one side has" },
-    { "weights_only assign mmap use_safetensors", NULL,
-      NOT_NEEDED "of a .pt file only plain state dicts are read, and no code of it is run" },
-    { "replace_head reset_classifier reinit_head new_head exclude_from_loading", "model.reset",
-      "modules that keep their random values" },
-    { "key_mapping rename_keys", "model.rename", "as [{from: \"module.*\", to: \"*\"}]" },
-    { "model model_type arch architecture base_model_type model.name backbone network model_arch "
-      "encoder_name "
-      "model.flavor model_class net",
-      "model.type", "the architecture" },
-    { "hidden_dim d_model n_embd embed_dim dim embedding_dim emb_dim", "model.hidden_size",
-      "the width of a token" },
-    { "num_layers n_layer n_layers num_hidden_layers depth num_blocks", "model.layers", "blocks" },
-    { "num_heads n_head n_heads num_attention_heads nhead", "model.heads", "attention heads" },
-    { "num_key_value_heads num_kv_heads n_kv_heads", "model.kv_heads", "0: as many as model.heads" },
-    { "intermediate_size d_ff ffn_dim mlp_dim ffn_hidden_size dim_feedforward", "model.mlp_size",
-      "the width inside a block's MLP" },
-    { "num_classes n_classes num_labels nclasses", "model.classes", "the size of the output" },
-    { "num_channels in_chans input_channels n_channels", "model.in_channels", "channels of an image" },
-    { "hidden_layers hidden_sizes hidden_dims layer_sizes hidden_units", "model.hidden",
-      "of an mlp: a list of widths" },
-    { "activation hidden_act nonlinearity", "model.act", "relu, gelu or gelu_tanh" },
-    { "rms_norm_eps layer_norm_epsilon layer_norm_eps", "model.norm_eps", "of RMS norm" },
-    { "tie_word_embeddings tie_weights weight_tying", "model.tied", "true or false" },
-    { "initializer_range", "model.init_deviation", "of initial weights" },
-    { "dropout_rate hidden_dropout_prob drop_rate dropout_prob", "model.dropout",
-      "the part of elements that is 0" },
-    { "attention_probs_dropout_prob attn_dropout attn_pdrop", "model.attention_dropout",
-      "the part of attention's probabilities that is 0" },
-    { "drop_path drop_path_rate stochastic_depth_prob", "model.stochastic_depth", "of convnext" },
-    { "out_channels kernel_size stride dilation in_features out_features groupnorm affine bias "
-      "track_running_stats num_features conv_proj net1 net2",
-      NULL, IN_A_MODULE },
+#include "foreign_data.inc"
     /* evaluation */
-    { "eval_steps eval_interval eval_freq val_check_interval val_freq val_interval validation.freq "
+    { "eval_steps eval.steps eval_interval eval_freq val_check_interval val_freq val_interval "
+      "validation.freq "
       "eval_every eval_every_steps evaluation_interval",
       "eval.every_steps", "optimizer steps; eval.every_epochs counts epochs" },
-    { "check_val_every_n_epoch evals_per_epoch eval_strategy evaluation_strategy run_validation "
+    { "check_val_every_n_epoch eval.frequency eval.freq evals_per_epoch eval_strategy evaluation_strategy "
+      "run_validation "
       "validation validate eval.every eval.interval validation.enable",
       "eval.every_epochs", "epochs; 0: only after the last; -1: never" },
     { "eval_accumulation_steps prediction_loss_only include_inputs_for_metrics "
-      "batch_eval_metrics past_index inference_mode eval_use_gather_object",
+      "batch_eval_metrics past_index use_legacy_prediction_loop inference_mode eval_use_gather_object",
       NULL, NOT_NEEDED "an evaluation is compiled, and counts its metrics as it runs" },
     { "eval_delay eval_on_start", NULL, MISSING "the first evaluation follows epoch eval.every_epochs" },
     { "compute_metrics metrics metric", "eval.metrics", "a list of f1, auc and perplexity" },
@@ -410,18 +324,19 @@ const ls_foreign_name LS_FOREIGN_NAMES[] = {
       "checkpoint.interval checkpoint.every checkpoint.steps checkpoint.save_steps ckpt_interval "
       "save_every steps_per_checkpoint save_every_steps",
       "checkpoint.every_steps", "optimizer steps; 0: none by steps; checkpoint.every_epochs counts epochs" },
-    { "save_strategy save_freq checkpoint_frequency saves_per_epoch every_n_epochs checkpoint.enable "
+    { "save_strategy save_freq save_every_n_epochs checkpoint.frequency checkpoint.freq checkpoint_frequency "
+      "saves_per_epoch every_n_epochs checkpoint.enable "
       "checkpoint.enable_checkpoint enable_checkpointing enable_checkpoint save_every_epochs "
       "train_time_interval save_epochs",
       "checkpoint.every_epochs", "epochs; 0: only after the last; -1: none" },
-    { "save_total_limit num_to_keep keep_latest_k max_to_keep keep_last", "checkpoint.keep",
-      "the latest ones; checkpoint.keep_best ones are kept besides" },
+    { "save_total_limit num_to_keep keep_latest_k max_to_keep keep_checkpoints max_checkpoints keep_last",
+      "checkpoint.keep", "the latest ones; checkpoint.keep_best ones are kept besides" },
     { "save_top_k top_k save_best save_best_only", "checkpoint.keep_best",
       "the best ones, by checkpoint.best" },
     { "metric_for_best_model load_best_model_at_end checkpoint_score_attribute monitor best_metric "
       "checkpoint_metric",
       "checkpoint.best.metric", "train_loss, eval_loss, eval_NAME; the best is RUN/checkpoints/best" },
-    { "greater_is_better checkpoint_score_order", "checkpoint.best.mode", "min or max" },
+    { "greater_is_better checkpoint.mode checkpoint_score_order", "checkpoint.best.mode", "min or max" },
     { "async_save async_mode async_checkpoint", "checkpoint.async", "true or false" },
     { "single_file_per_rank state_dict_type fsdp_state_dict_type save_on_each_node full_state_dict",
       "checkpoint.files", "whole (a full state dict) or per_rank (a sharded one)" },
@@ -432,30 +347,34 @@ const ls_foreign_name LS_FOREIGN_NAMES[] = {
       "checkpoint.export",
       "a file for the whole model, as whole.pt; checkpoints have the optimizer state too" },
     { "export_dtype save_dtype", NULL, "use `lockstep export RUN --to FILE --dtype bf16`" },
-    { "offload_to_cpu save_safetensors save_last restore_callback_states_from_checkpoint state_dict "
+    { "offload_to_cpu save_safetensors save_optimizer checkpoint.format save_last "
+      "restore_callback_states_from_checkpoint state_dict "
       "model_state_dict optimizer_state_dict optim_state_dict save_on_train_epoch_end "
       "flatten_optimizer_state_dict create_seed_checkpoint enable_first_step_checkpoint metadata_path",
       NULL, NOT_NEEDED "a checkpoint has weights (safetensors), optimizer state and place in the data" },
     { "resume_from_checkpoint auto_resume_from_checkpoints resume ckpt_path restore_from checkpoint_id "
-      "resume_from auto_resume resume_path",
+      "resume_from resume_training reload auto_resume resume_path",
       NULL,
       "the same command continues the run of run.name from its latest checkpoint; --resume CHECKPOINT names "
       "another, and model.init begins a new run with its weights" },
     /* the run */
     { "output_dir output outdir out_dir save_dir default_root_dir dump_folder storage_path work_dir "
+      "model_dir run.dir run.project "
       "dirpath checkpoint_dir ckpt_dir checkpoint.folder checkpoint.dir save_path checkpoint.path "
       "results_dir",
       "run.storage", "the folder that holds runs; this one's is run.storage/run.name" },
-    { "run_name experiment_name job_name wandb_run_name exp_name run_config experiment", "run.name",
-      "the run's folder in run.storage" },
+    { "run_name run.id run_id experiment_name job_name wandb_run_name exp_name run_config experiment",
+      "run.name", "the run's folder in run.storage" },
     { "overwrite_output_dir", NULL,
       NOT_NEEDED "a run continues by itself; another run.name begins a new one" },
     { "random_seed generator manual_seed data_seed manual_seed_all sampler_seed seed_everything global_seed",
       "run.seed", "of initial weights, sample order and dropout" },
-    { "logging_steps log_every_n_steps log_interval log_freq print_freq steps_per_print logging_interval "
+    { "logging_steps log_every_n_steps log_interval log_freq log.interval log.frequency log.freq log.steps "
+      "print_freq steps_per_print logging_interval "
       "print_every log_every display_freq",
       "log.every", "steps between printed lines; metrics.jsonl has every step" },
-    { "report_to tensorboard use_tensorboard enable_tensorboard logging_dir logger log_with save_tb_folder "
+    { "report_to tensorboard use_tensorboard enable_tensorboard logging_dir log.dir logger log_with "
+      "save_tb_folder "
       "tensorboard_dir log_dir",
       "log.tensorboard", "true or false: event files in RUN/tensorboard" },
     { "wandb use_wandb enable_wandb wandb_project wandb_entity mlflow mlflow_tracking_uri project_name comet",
@@ -466,20 +385,29 @@ const ls_foreign_name LS_FOREIGN_NAMES[] = {
       NULL, NOT_NEEDED "metrics.jsonl has loss, rate, norm, speed and memory of every step" },
     { "disable_tqdm enable_progress_bar progress_bar_refresh_rate tqdm no_progress progress_bar", NULL,
       "use `lockstep train RECIPE --no-progress`" },
-    { "log_level verbose verbosity debug logging_level quiet", NULL,
+    { "log_level log.level verbose verbosity debug logging_level quiet", NULL,
       "use `lockstep train RECIPE --verbose` or --quiet" },
     { "profile profiler profile_memory record_shapes with_stack with_flops with_modules activities "
       "enable_profiling profile_freq enable_memory_snapshot wall_clock_breakdown on_trace_ready "
       "flops_profiler save_traces_folder torch_profiler use_profiler wait active repeat skip_first "
       "schedule.wait schedule.active schedule.repeat",
       NULL, USE_PROFILE },
-    { "max_restarts max_retries fault_tolerance failure_config", "failure.max_failures",
-      "restarts from the last checkpoint; -1: no limit" },
-    { "ddp_timeout timeout timeout_s train_timeout_seconds distributed_timeout_minutes init_timeout_seconds "
+    { "max_restarts max_retries failure.retries retries fault_tolerance failure_config",
+      "failure.max_failures", "restarts from the last checkpoint; -1: no limit" },
+    { "ddp_timeout ddp_timeout_seconds timeout timeout_s train_timeout_seconds distributed_timeout_minutes "
+      "init_timeout_seconds "
       "nccl_timeout",
       "failure.stall_seconds", "seconds" },
-    { "push_to_hub hub_model_id hub_token hub_strategy hub_private_repo push_to_hub_model_id", NULL,
-      MISSING "`lockstep export RUN --to whole.safetensors` writes a file that you can upload" },
+    { "csv_monitor csv_logger", NULL, NOT_NEEDED "metrics.csv and metrics.jsonl are always written" },
+    { "elasticity elastic", "workers", "as {min: 1, max: 4}" },
+    { "autotuning autotune", NULL,
+      "use `lockstep plan RECIPE --search`: layouts and micro-batches, the fastest first" },
+    { "curriculum_learning data_efficiency compression_training aio aio.block_size sparse_attention "
+      "progressive_layer_drop eigenvalue moe num_experts num_experts_per_tok router_aux_loss_coef",
+      NULL, MISSING "docs/status.md lists what there is" },
+    { "push_to_hub hub_model_id hub_token hub_strategy hub_always_push hub_revision hub_private_repo "
+      "push_to_hub_model_id",
+      NULL, MISSING "`lockstep export RUN --to whole.safetensors` writes a file that you can upload" },
     { "train_loop_config train_loop_per_worker training_args trainer training_arguments hparams "
       "hyperparameters callbacks plugins config_file",
       NULL, "not a key: its parts are keys of a recipe (docs/from-pytorch.md)" },

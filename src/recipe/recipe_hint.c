@@ -101,10 +101,49 @@ static int names_below(const char *group, size_t length, const char **names, ls_
  * precision.scaler.interval. */
 static const char OF_THEIR_SECTION[] =
     "act async backward base beams bins bucket channels config data delta eval every every_epochs "
-    "every_steps "
+    "epochs every_steps "
     "export field files forward gather groups growth hidden ignore init inputs interval jitter keep levels "
     "magnitude max_file memory mirror missing mode modules name ops output outputs padding param path prefix "
-    "reduce refit samples scale size source std target tensor tokens train type units up verify";
+    "reduce refit samples scale size source std steps target tensor tokens train type units up verify";
+
+/* The sections of other programs, and ours that has such keys. */
+static const char *const SECTIONS[][2] = {
+    { "dataset datasets dataloader data_loader loader datamodule", "data" },
+    { "training trainer training_args training_arguments train_config fit", "train" },
+    { "optim optimization optimizer_config", "optimizer" },
+    { "lr_scheduler scheduler lr_schedule", "schedule" },
+    { "evaluation validation val test", "eval" },
+    { "logging logger", "log" },
+    { "checkpointing ckpt checkpoints checkpoint_config", "checkpoint" },
+    { "experiment job", "run" },
+    { "parallelism dist distributed distributed_training", "parallel" },
+    { "mixed_precision amp", "precision" },
+    { "network net model_config model_args", "model" },
+};
+
+static const char *our_section(const char *theirs)
+{
+    for (size_t i = 0; i < sizeof SECTIONS / sizeof *SECTIONS; i++)
+        if (has_name(SECTIONS[i][0], theirs))
+            return SECTIONS[i][1];
+    return NULL;
+}
+
+bool ls_hint_is_their_section(const char *name) { return our_section(name) != NULL; }
+
+/* The key that is this name but for dots: optimizer_lr, checkpoint-every-steps. */
+static const char *key_with_dots(const char *name)
+{
+    for (int i = 0; i < ls_key_count(); i++) {
+        const char *key = ls_key_at(i)->key;
+        size_t n = 0;
+        while (key[n] && (key[n] == name[n] || (strchr("._", key[n]) && strchr("._-", name[n]) && name[n])))
+            n++;
+        if (!key[n] && !name[n])
+            return key;
+    }
+    return NULL;
+}
 
 /* The key with this last name; NULL when no key, or more than one ("type"), has it. */
 static const char *only_key_named(const char *leaf)
@@ -136,8 +175,10 @@ static const char *nearest_key(const char *full, ls_arena *a)
     if (near || n)
         return near;
     n = names_below("", 0, names, a);
-    const char *section = ls_nearest_name(ls_arena_printf(a, "%.*s", (int)strcspn(full, "."), full), names,
-                                          n);
+    const char *first = ls_arena_printf(a, "%.*s", (int)strcspn(full, "."), full);
+    const char *section = dot ? our_section(first) : NULL;
+    if (!section)
+        section = ls_nearest_name(first, names, n);
     if (!section)
         return NULL;
     const char *mended = ls_arena_printf(a, "%s%s", section, full + strcspn(full, "."));
@@ -172,11 +213,28 @@ ls_hint ls_hint_known_key(const char *key, const char *value, ls_arena *a)
     return with_value((ls_hint){ .ours = same }, value, a);
 }
 
+/* What is said of a section of another program, for a name in it that is not known: "deepspeed.aio". */
+static ls_hint of_their_section(const char *key, ls_arena *a)
+{
+    char *section = ls_arena_strdup(a, key), *dot;
+    while (section && (dot = strrchr(section, '.'))) {
+        *dot = 0;
+        if (ls_key_is_section(section) || ls_key_find(section) >= 0 || our_section(section))
+            break; /* the name alone would say what is meant */
+        const ls_foreign_name *f = ls_foreign_name_find(section);
+        if (f)
+            return (ls_hint){ f->ours, f->how };
+    }
+    return (ls_hint){ 0 };
+}
+
 ls_hint ls_hint_key(const char *key, const char *value, ls_arena *a)
 {
     if (ls_foreign_name_find(key))
         return ls_hint_known_key(key, value, a);
-    return with_value((ls_hint){ .ours = nearest_key(key, a) }, value, a);
+    const char *near = key_with_dots(key);
+    near = near ? near : nearest_key(key, a);
+    return near ? with_value((ls_hint){ .ours = near }, value, a) : of_their_section(key, a);
 }
 
 ls_status ls_hint_value(const ls_key *k, const char *value, const char *where, ls_status s)
@@ -189,6 +247,27 @@ ls_status ls_hint_value(const ls_key *k, const char *value, const char *where, l
         return ls_fail(LS_E_USAGE, "%s: there is no '%s'; did you mean %s?%s%s%s", where, value, ours,
                        how ? " (" : "", how ? how : "", how ? ")" : "");
     return ls_fail(LS_E_USAGE, "%s: '%s' is %s", where, value, v->how);
+}
+
+ls_status ls_hint_loss(const ls_yaml *value, const char *where, ls_status s, ls_arena *a)
+{
+    static const ls_key TYPE = { .key = "loss.type" }; /* of LS_FOREIGN_VALUES */
+    for (const ls_yaml *one = value->kind == LS_YAML_LIST ? value->child : value; one;
+         one = value->kind == LS_YAML_LIST ? one->next : NULL) {
+        const ls_yaml *map = ls_yaml_real(one);
+        for (const ls_yaml *c = map->kind == LS_YAML_MAP ? map->child : NULL; c; c = c->next) {
+            const ls_yaml *v = ls_yaml_real(c);
+            if (!strcmp(c->key, "type") && v->kind == LS_YAML_SCALAR && ls_foreign_value_find(&TYPE, v->text))
+                return ls_hint_value(&TYPE, v->text, where, s);
+            if (has_name("type of target weight mask factor delta class_weights", c->key))
+                continue;
+            const ls_hint h = ls_hint_known_key(c->key, NULL, a);
+            if (h.ours && ls_key_find(h.ours) >= 0 && !strncmp(h.ours, "train.", strlen("train.")))
+                return ls_fail(LS_E_USAGE, "%s: a loss has no '%s'; did you mean the key %s?", where, c->key,
+                               h.ours);
+        }
+    }
+    return s;
 }
 
 /* The value is probably that of the section's first choice: model.type, precision.param. */
@@ -210,6 +289,16 @@ const char *ls_hint_section(const char *section, const char *value, ls_arena *a)
             good = strcasecmp(one, word) ? good : one;
         if (good)
             return ls_arena_printf(a, "%s: {%s: %s}", section, k->key + n + 1, good);
+    }
+    for (int i = 0; i < ls_key_count(); i++) { /* the section's first key */
+        const ls_key *k = ls_key_at(i);
+        if (strncmp(k->key, section, n) || k->key[n] != '.' || strchr(k->key + n + 1, '.'))
+            continue;
+        double x;
+        const bool number = k->kind == LS_KEY_INT || k->kind == LS_KEY_REAL,
+                   fits = value && *value && number == ls_key_parse_real(value, &x) &&
+                          (number || k->kind == LS_KEY_TEXT);
+        return ls_arena_printf(a, "%s: {%s: %s}", section, k->key + n + 1, fits ? value : "...");
     }
     return ls_arena_printf(a, "%s: {...}", section);
 }

@@ -249,15 +249,19 @@ static ls_status apply(ls_recipe_state *state, const json_t *config, const char 
                *model = json_string_value(json_object_get(config, "model_type"));
     if (!model) /* a checkpoint of another model, whose config.json is a recipe */
         return LS_OK;
-    if (strcmp(model, type))
-        return ls_fail(LS_E_USAGE, "%s: its \"model_type\" is %s, and the recipe's model.type %s", path,
-                       model, *type ? type : "(missing)");
+    if (*type && strcmp(model, type))
+        return ls_fail(LS_E_USAGE,
+                       "%s: its \"model_type\" is %s, and the recipe's model.type %s; leave "
+                       "model.type out, and the file says it",
+                       path, model, type);
     const ls_model_row *m = ls_model_row_find(model);
     char list[LS_MODEL_LIST];
     if (!m || !m->huggingface)
         return ls_fail(LS_E_UNSUPPORTED,
                        "%s: \"model_type\" is %s; of the Hugging Face models this version reads %s", path,
                        model, ls_model_list(list, ls_model_is_huggingfaces));
+    if (!*type)
+        LS_TRY(ls_recipe_apply_value(state, "model.type", model, path));
     const ls_config_key *keys = m->huggingface->keys;
     LS_TRY(check_keys(keys, config, path));
     if (m->huggingface->check)
@@ -285,7 +289,7 @@ ls_status ls_recipe_apply_config(ls_recipe_state *state)
     size_t size = 0;
     json_t *config = NULL;
     if (*init && strcmp(init, "random"))
-        LS_TRY(ls_find(&folder, init, ls_find_any));
+        LS_TRY(ls_init_find(&folder, init));
     char *path = folder ? ls_path_join(folder, "config.json") : NULL;
     ls_status s = folder ? ls_sys_have(path) : LS_OK;
     if (path && ls_dir_exists(folder) && ls_file_exists(path)) {

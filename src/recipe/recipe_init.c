@@ -3,7 +3,41 @@
 #include <string.h>
 #include "base/file.h"
 #include "base/find.h"
+#include "base/log.h"
+#include "base/sys.h"
+#include "recipe_read.h"
 #include "recipe_use.h"
+
+static const char LATEST[] = "checkpoints/latest"; /* of a run, which has a recipe.yaml, too */
+
+ls_status ls_init_find(char **out, const char *name)
+{
+    LS_TRY(ls_find(out, name, ls_find_any));
+    if (!*out || !ls_file_in(*out, "recipe.yaml"))
+        return LS_OK;
+    char *latest = ls_path_join(*out, LATEST);
+    const bool run = latest && ls_dir_exists(latest);
+    if (latest && !run) {
+        free(latest);
+        return LS_OK;
+    }
+    free(*out);
+    *out = latest;
+    return ls_sys_have(latest);
+}
+
+/* Says which checkpoint `latest` is, unless the recipe names it so itself. */
+static void say_latest(const ls_recipe *r, const char *path)
+{
+    const size_t n = strlen(path), end = sizeof LATEST - 1;
+    char *is = n > end && !strcmp(path + n - end, LATEST) && !strstr(r->model.init, LATEST)
+                   ? realpath(path, NULL)
+                   : NULL;
+    const char *slash = is ? strrchr(is, '/') : NULL;
+    if (slash)
+        ls_log_info("init   the newest checkpoint of %s: %s", r->model.init, slash + 1);
+    free(is);
+}
 
 static ls_status init_missing(const ls_recipe *r)
 {
@@ -18,7 +52,7 @@ static ls_status init_missing(const ls_recipe *r)
 
 static ls_status init_find(char **out, const ls_recipe *r)
 {
-    LS_TRY(ls_find(out, r->model.init, ls_find_any));
+    LS_TRY(ls_init_find(out, r->model.init));
     return *out ? LS_OK : init_missing(r);
 }
 
@@ -28,6 +62,8 @@ ls_status ls_recipe_open_init(ls_weights **out, const ls_recipe *r)
     *out = NULL;
     LS_TRY(init_find(&path, r));
     const ls_status s = ls_weights_open(out, path);
+    if (s == LS_OK)
+        say_latest(r, path);
     free(path);
     return s;
 }

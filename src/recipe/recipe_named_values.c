@@ -1,6 +1,7 @@
 /* recipe_named_values.c - values that are maps of names of one's own: shapes of inputs and outputs, files of
  * fields, losses. */
 #include <ctype.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/json.h"
@@ -96,10 +97,10 @@ static const char *const KINDS[] = { [LS_LOSS_MSE] = "mse",
                                      [LS_LOSS_HUBER] = "huber",
                                      [LS_LOSS_BCE] = "bce",
                                      [LS_LOSS_CROSS_ENTROPY] = "cross_entropy" };
-enum { TYPE, OF, TARGET, WEIGHT, MASK, FACTOR, DELTA };
+enum { TYPE, OF, TARGET, WEIGHT, MASK, FACTOR, DELTA, CLASS_WEIGHTS };
 static const char *const ENTRIES[] = {
     [TYPE] = "type", [OF] = "of",         [TARGET] = "target", [WEIGHT] = "weight",
-    [MASK] = "mask", [FACTOR] = "factor", [DELTA] = "delta"
+    [MASK] = "mask", [FACTOR] = "factor", [DELTA] = "delta",   [CLASS_WEIGHTS] = "class_weights"
 };
 enum { N_KINDS = sizeof KINDS / sizeof *KINDS, N_ENTRIES = sizeof ENTRIES / sizeof *ENTRIES };
 
@@ -150,38 +151,77 @@ static ls_status read_entry(const ls_yaml *v, int entry, const char *where, ls_t
     return LS_OK;
 }
 
-static ls_status read_loss(const ls_yaml *v, const char *where, ls_task_loss *out)
+/* [1, 2.5] as "1 2.5"; NULL for `none`. */
+static ls_status read_class_weights(const ls_yaml *v, ls_arena *a, const char *where, const char **out)
+{
+    static const char WHAT[] = "none, balanced, or a list with a number from 0 on for each class";
+    const bool word = v->kind == LS_YAML_SCALAR && (!strcmp(v->text, "none") || !strcmp(v->text, "balanced"));
+    ls_str numbers = { 0 };
+    ls_status s = LS_OK;
+    double x, sum = 0;
+    char text[32];
+    where = ls_arena_printf(a, "%s: class_weights", where);
+    LS_TRY(ls_arena_status(a));
+    *out = word && *v->text == 'b' ? v->text : NULL;
+    if (word)
+        return LS_OK;
+    if (v->kind != LS_YAML_LIST)
+        return wants(where, WHAT, v);
+    for (const ls_yaml *c = v->child; c && s == LS_OK; c = c->next) {
+        const ls_yaml *number = ls_yaml_real(c);
+        if (number->kind != LS_YAML_SCALAR || !ls_key_parse_real(number->text, &x) || !(x >= 0) || x > 1e30)
+            s = wants(where, WHAT, number);
+        else
+            ls_str_printf(&numbers, "%s%s", numbers.len ? " " : "", ls_format_f64(text, x));
+        sum += s == LS_OK ? x : 0;
+    }
+    if (s == LS_OK && !(sum > 0))
+        s = ls_fail(LS_E_USAGE, "%s: no number is above 0, so nothing would be learnt", where);
+    *out = s == LS_OK ? ls_arena_strdup(a, ls_str_text(&numbers)) : NULL;
+    s = s == LS_OK ? ls_str_status(&numbers) : s;
+    ls_str_release(&numbers);
+    return s == LS_OK ? ls_arena_status(a) : s;
+}
+
+/* A loss may be `of` no output: a classifier of pictures has one alone. With weights of classes it is
+ * cross-entropy. */
+static ls_status read_loss(const ls_yaml *v, ls_arena *a, const char *where, ls_task_loss *out,
+                           const char **class_weights)
 {
     bool seen[N_ENTRIES] = { 0 };
-    *out = (ls_task_loss){ .factor = 1, .delta = 1 };
+    *out = (ls_task_loss){ .kind = LS_LOSS_CROSS_ENTROPY, .of = "", .factor = 1, .delta = 1 };
     if (v->kind != LS_YAML_MAP)
         return wants(where, "a loss such as {type: mse, of: y}", v);
     for (const ls_yaml *c = v->child; c; c = c->next) {
         const int entry = index_of(c->key, ENTRIES, N_ENTRIES);
         if (entry == N_ENTRIES)
             return unknown(where, c->key, ENTRIES, N_ENTRIES);
-        LS_TRY(read_entry(ls_yaml_real(c), entry, where, out));
+        LS_TRY(entry == CLASS_WEIGHTS ? read_class_weights(ls_yaml_real(c), a, where, class_weights)
+                                      : read_entry(ls_yaml_real(c), entry, where, out));
         seen[entry] = true;
     }
-    if (!seen[TYPE] || !seen[OF])
-        return ls_fail(LS_E_USAGE, "%s: a loss has a `type` and is `of` an output, as {type: mse, of: y}",
-                       where);
+    if (!seen[TYPE] && !seen[CLASS_WEIGHTS])
+        return ls_fail(LS_E_USAGE, "%s: " LS_LOSS_NEEDS, where);
+    if (*class_weights && out->kind != LS_LOSS_CROSS_ENTROPY)
+        return ls_fail(LS_E_USAGE, "%s: class_weights are of cross_entropy; %s has none", where,
+                       KINDS[out->kind]);
     if (seen[DELTA] && out->kind != LS_LOSS_HUBER)
         return ls_fail(LS_E_USAGE, "%s: delta is huber's; %s has none", where, KINDS[out->kind]);
     return LS_OK;
 }
 
-static ls_status read_losses(const ls_yaml *v, const char *where, ls_loss_list *out)
+static ls_status read_losses(const ls_yaml *v, ls_arena *a, const char *where, ls_loss_list *out)
 {
     *out = (ls_loss_list){ 0 };
     if (v->kind != LS_YAML_LIST) {
         out->n = v->kind != LS_YAML_MAP || v->child;
-        return out->n ? read_loss(v, where, &out->at[0]) : LS_OK;
+        return out->n ? read_loss(v, a, where, &out->at[0], &out->class_weights[0]) : LS_OK;
     }
     for (const ls_yaml *c = v->child; c; c = c->next) {
         if (out->n == LS_RECIPE_LIST)
             return ls_fail(LS_E_USAGE, "%s: more than %d losses", where, LS_RECIPE_LIST);
-        LS_TRY(read_loss(ls_yaml_real(c), where, &out->at[out->n++]));
+        LS_TRY(read_loss(ls_yaml_real(c), a, where, &out->at[out->n], &out->class_weights[out->n]));
+        out->n++;
     }
     return LS_OK;
 }
@@ -189,7 +229,7 @@ static ls_status read_losses(const ls_yaml *v, const char *where, ls_loss_list *
 ls_status ls_named_read(const ls_key *k, ls_recipe *r, const ls_yaml *v, ls_arena *a, const char *where)
 {
     if (k->kind == LS_KEY_LOSSES)
-        return read_losses(v, where, MEMBER(ls_loss_list, r, k));
+        return read_losses(v, a, where, MEMBER(ls_loss_list, r, k));
     if (v->kind != LS_YAML_MAP)
         return wants(where, k->kind == LS_KEY_PORTS ? "a map such as {x: [8]}" : "a map such as {x: x.npy}",
                      v);
@@ -216,14 +256,34 @@ static void print_text(ls_str *out, const char *text, bool json)
     ls_str_release(&j.out);
 }
 
-static void print_loss(ls_str *out, const ls_task_loss *l, bool json)
+/* "balanced", or "1 2.5" as [1, 2.5] */
+static void print_class_weights(ls_str *out, const char *words, bool json)
+{
+    char number[32];
+    print_name(out, ENTRIES[CLASS_WEIGHTS], json, false);
+    if (!strcmp(words, "balanced")) {
+        print_text(out, words, json);
+        return;
+    }
+    ls_str_add(out, "[");
+    for (const char *at = words; at; at = strchr(at, ' '), at += at != NULL) {
+        double x = 0;
+        char one[64];
+        snprintf(one, sizeof one, "%.*s", (int)strcspn(at, " "), at);
+        ls_key_parse_real(one, &x);
+        ls_str_printf(out, "%s%s", at == words ? "" : ", ", ls_format_f64(number, x));
+    }
+    ls_str_add(out, "]");
+}
+
+static void print_loss(ls_str *out, const ls_task_loss *l, const char *class_weights, bool json)
 {
     const char *const texts[] = { KINDS[l->kind], l->of, l->target, l->weight, l->mask };
     const double numbers[] = { l->factor, l->delta };
     char number[32];
     ls_str_add(out, "{");
     for (int i = 0; i < 5; i++)
-        if (texts[i]) {
+        if (texts[i] && *texts[i]) {
             print_name(out, ENTRIES[i], json, i == 0);
             print_text(out, texts[i], json);
         }
@@ -232,6 +292,8 @@ static void print_loss(ls_str *out, const ls_task_loss *l, bool json)
             print_name(out, ENTRIES[FACTOR + i], json, false);
             ls_str_add(out, ls_format_f64(number, numbers[i]));
         }
+    if (class_weights)
+        print_class_weights(out, class_weights, json);
     ls_str_add(out, "}");
 }
 
@@ -241,7 +303,7 @@ static void print_losses(ls_str *out, const ls_loss_list *l, bool json)
     ls_str_add(out, list ? "[" : l->n ? "" : "{}");
     for (int i = 0; i < l->n; i++) {
         ls_str_add(out, i ? ", " : "");
-        print_loss(out, &l->at[i], json);
+        print_loss(out, &l->at[i], l->class_weights[i], json);
     }
     ls_str_add(out, list ? "]" : "");
 }

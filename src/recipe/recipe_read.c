@@ -2,11 +2,14 @@
  * the last one counts. Checks that each key is in the table; recipe_value.c checks the values. */
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
+#include <unistd.h>
 #include "base/file.h"
 #include "base/sys.h"
 #include "recipe_fields.h"
 #include "recipe_read.h"
+#include "recipe_use.h"
 
 #define MAX_INCLUDES 16
 
@@ -17,6 +20,18 @@ typedef struct source {
     const struct source *parent; /* the file that includes this one, or NULL */
     ls_str *unknown;             /* of a text: the messages about its unknown keys; else NULL */
 } source;
+
+/* Whether a file's name is that of data. */
+static bool is_data(const char *path)
+{
+    static const char *const ENDS[] = { ".csv", ".tsv",   ".csv.gz",  ".npy",  ".npz", ".h5",  ".nc",
+                                        ".txt", ".jsonl", ".parquet", ".xlsx", ".jpg", ".png", ".gz" };
+    const size_t n = strlen(path);
+    for (size_t i = 0; i < sizeof ENDS / sizeof *ENDS; i++)
+        if (n > strlen(ENDS[i]) && !strcasecmp(path + n - strlen(ENDS[i]), ENDS[i]))
+            return true;
+    return false;
+}
 
 static const char *where_text(const source *from, ls_arena *a, int line, const char *key)
 {
@@ -29,12 +44,6 @@ static ls_status unknown_key(const source *from, ls_arena *a, int line, const ch
     const char *where = where_text(from, a, line, key);
     if (ls_key_find(key) >= 0)
         return ls_fail(LS_E_USAGE, "%s: unknown key; write it as nested YAML, not with a dot", where);
-    for (const ls_yaml *c = value->kind == LS_YAML_MAP ? value->child : NULL; c; c = c->next) {
-        /* of a section that there is not, a name that is known says more */
-        const char *inner = ls_arena_printf(a, "%s.%s", key, c->key);
-        if (ls_foreign_name_find(inner))
-            return unknown_key(from, a, c->key_line, inner, ls_yaml_real(c));
-    }
     const ls_hint hint = ls_hint_key(key, value->kind == LS_YAML_SCALAR ? value->text : NULL, a);
     if (hint.ours)
         return ls_fail(LS_E_USAGE, "%s: unknown key; did you mean %s?%s%s%s", where, hint.ours,
@@ -45,10 +54,28 @@ static ls_status unknown_key(const source *from, ls_arena *a, int line, const ch
                    "%s: unknown key (docs/recipe.md, or `lockstep recipe --reference`, lists all)", where);
 }
 
+/* Whether a name in a section that there is not leads to a key: then the names say more than the section. */
+static bool leads_inside(ls_arena *a, const char *key, const ls_yaml *value)
+{
+    for (const ls_yaml *c = value->kind == LS_YAML_MAP ? value->child : NULL; c; c = c->next) {
+        const char *inner = ls_arena_printf(a, "%s.%s", key, c->key);
+        if (ls_foreign_name_find(inner) ||
+            (ls_hint_is_their_section(key) && ls_hint_key(inner, NULL, a).ours))
+            return true;
+    }
+    return false;
+}
+
 /* A text with names of another program has many: one message says all. */
 static ls_status note_unknown_key(const source *from, ls_arena *a, int line, const char *key,
                                   const ls_yaml *value)
 {
+    if (leads_inside(a, key, value)) {
+        for (const ls_yaml *c = value->child; c; c = c->next)
+            LS_TRY(note_unknown_key(from, a, c->key_line, ls_arena_printf(a, "%s.%s", key, c->key),
+                                    ls_yaml_real(c)));
+        return LS_OK;
+    }
     const ls_status s = unknown_key(from, a, line, key, value);
     if (s != LS_E_USAGE || !from->unknown)
         return s;
@@ -149,6 +176,11 @@ static ls_status apply(ls_recipe_state *state, const source *from, const char *k
                 state->set[i] = (ls_setting){ 0 }; /* the defaults change nothing */
         return LS_OK;
     }
+    if (value->kind != LS_YAML_MAP && !*key && from->lines && is_data(from->name))
+        return ls_fail(LS_E_USAGE,
+                       "%s holds data and is not a recipe: a recipe names it in its section `data` "
+                       "(docs/start/own-data.md)",
+                       from->name);
     if (value->kind != LS_YAML_MAP)
         return ls_fail(LS_E_USAGE, "%s: keys are needed here, such as `%s`",
                        where_text(from, &state->arena, line, *key ? key : "the recipe"),
@@ -232,10 +264,28 @@ static ls_status no_such_recipe(const char *name)
         ls_str_printf(&all, "%s%s", n ? ", " : "", b);
     }
     const char *near = ls_nearest_name(name, names, n);
-    ls_status s = near ? ls_fail(LS_E_USAGE, "%s: no such recipe; did you mean the bundled %s?", name, near)
-                       : ls_fail(LS_E_USAGE, "%s: no such file, nor a bundled recipe (there are %s)", name,
-                                 ls_str_text(&all));
+    char *here = ls_recipe_near(name);
+    ls_status s = here   ? ls_fail(LS_E_USAGE, "%s: no such recipe; did you mean %s?", name, here)
+                  : near ? ls_fail(LS_E_USAGE, "%s: no such recipe; did you mean the bundled %s?", name, near)
+                         : ls_fail(LS_E_USAGE, "%s: no such file, nor a bundled recipe (there are %s)", name,
+                                   ls_str_text(&all));
+    free(here);
     ls_str_release(&all);
+    return s;
+}
+
+static ls_status is_folder(const char *path)
+{
+    char *own = ls_path_join(path, "recipe.yaml"), *near = NULL;
+    const bool run = own && !access(own, F_OK);
+    if (!run)
+        near = ls_recipe_near(path);
+    const ls_status s =
+        run    ? ls_fail(LS_E_USAGE, "%s is a folder, not a recipe; a run keeps its own in %s", path, own)
+        : near ? ls_fail(LS_E_USAGE, "%s is a folder, not a recipe; did you mean %s?", path, near)
+               : ls_fail(LS_E_USAGE, "%s is a folder, not a recipe: name a file FILE.yaml", path);
+    free(own);
+    free(near);
     return s;
 }
 
@@ -263,8 +313,7 @@ static ls_status apply_file(ls_recipe_state *state, const char *path, const sour
             return apply_text(state, bundled, strlen(bundled), &builtin);
         }
         if (!stat(path, &st))
-            return ls_fail(LS_E_USAGE, "%s is a folder, not a recipe (a run keeps its own in %s/recipe.yaml)",
-                           path, path);
+            return is_folder(path);
         return no_such_recipe(path);
     }
     if (!S_ISREG(st.st_mode))

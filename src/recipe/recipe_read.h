@@ -11,6 +11,9 @@ ls_status ls_recipe_apply_value(ls_recipe_state *state, const char *key, const c
 
 const char *ls_recipe_bundled_text(const char *name); /* recipe_bundled.c; NULL: no such name */
 
+/* recipe_init.c: finds what model.init names; of a run that is its newest checkpoint. *out: NULL: nothing is
+ * there. */
+ls_status ls_init_find(char **out, const char *name);
 /* recipe_huggingface.c: if model.init names a folder with a config.json of Hugging Face, sets the keys of the
  * model that are not set. */
 ls_status ls_recipe_apply_config(ls_recipe_state *state);
@@ -23,12 +26,15 @@ typedef struct ls_hint {
 } ls_hint;
 
 /* recipe_hint.c. Texts go to `a`. */
+bool ls_hint_is_their_section(const char *name); /* of another program: trainer, dataset */
 /* `value`: the scalar that the key was given, or NULL. */
 ls_hint ls_hint_key(const char *key, const char *value, ls_arena *a);
 /* The same without guesses: the key's last name is a name of another program, or of one key alone. */
 ls_hint ls_hint_known_key(const char *key, const char *value, ls_arena *a);
 /* Adds to the refusal `s` of a value what to write in its place. */
 ls_status ls_hint_value(const ls_key *k, const char *value, const char *where, ls_status s);
+/* The same of `loss`, a map or a list of maps, whose types and keys may be other programs'. */
+ls_status ls_hint_loss(const ls_yaml *value, const char *where, ls_status s, ls_arena *a);
 /* How the value of a section is written: "optimizer: {type: adamw}" for `optimizer: adamw`. */
 const char *ls_hint_section(const char *section, const char *value, ls_arena *a);
 bool ls_key_is_section(const char *name); /* whether keys begin with "NAME." */

@@ -3,6 +3,11 @@
 #include "lockstep/weights.h"
 #include "recipe_setting.h"
 
+/* recipe_near.c: the file of a recipe or the run that a name might mean, which is neither; malloc'ed. NULL:
+ * none.
+ */
+char *ls_recipe_near(const char *name);
+
 /* recipe_parallel.c: the layout for rank `rank` of `ranks`, `ranks_per_host` of them on each host (0: all on
  * one), resolved and checked. Its strings are the recipe's. */
 ls_status ls_recipe_parallel(ls_parallel *out, const ls_recipe *r, int64_t ranks, int rank,

@@ -72,11 +72,30 @@ static ls_status read_int(const ls_key *k, const ls_yaml *v, const char *where, 
     return LS_OK;
 }
 
+/* 0,25 and 25% are 0.25. */
+static ls_status wants_number(const ls_yaml *v, const char *where)
+{
+    char text[40], number[32];
+    double x;
+    snprintf(text, sizeof text, "%s", shape_name(v));
+    const size_t last = strlen(text) - (*text != 0);
+    const bool percent = text[last] == '%';
+    char *comma = strchr(text, ',');
+    if (percent)
+        text[last] = 0;
+    else if (comma)
+        *comma = '.';
+    if ((!percent && !comma) || !ls_key_parse_real(text, &x))
+        return wants(where, "a number", shape_name(v));
+    return ls_fail(LS_E_USAGE, "%s: a number is needed here, not '%s': write %s", where, shape_name(v),
+                   ls_format_f64(number, percent ? x / 100 : x));
+}
+
 static ls_status read_real(const ls_key *k, const ls_yaml *v, const char *where, double *out)
 {
     char range[96];
     if (v->kind != LS_YAML_SCALAR || !ls_key_parse_real(v->text, out))
-        return wants(where, "a number", shape_name(v));
+        return wants_number(v, where);
     if (!in_range(k, *out))
         return ls_fail(LS_E_USAGE, "%s: %s is out of range (%s)", where, v->text, range_text(k, range));
     return LS_OK;
@@ -115,7 +134,7 @@ static ls_status read_word(const ls_key *k, const ls_yaml *v, const char *where,
     return s;
 }
 
-/* The word that another name stands for: with "NO_SHARD ddp" in the list, ddp for no_shard. NULL: the list
+/* The value that another name stands for: with "NO_SHARD ddp" in the list, ddp for no_shard. NULL: the list
  * lacks the name. */
 static const char *other_name(const char *const *other, const char *text)
 {
@@ -309,6 +328,10 @@ void ls_value_print_tree(ls_str *out, const char *json)
 
 ls_status ls_value_read(const ls_key *k, ls_recipe *r, const ls_yaml *v, ls_arena *a, const char *where)
 {
+    const char *other = v->kind == LS_YAML_SCALAR ? other_name(k->other, v->text) : NULL;
+    const ls_yaml meant = { .kind = LS_YAML_SCALAR, .text = other };
+    if (other)
+        v = &meant;
     switch (k->kind) {
     case LS_KEY_WORDS:
         if (v->kind == LS_YAML_LIST)
@@ -326,8 +349,7 @@ ls_status ls_value_read(const ls_key *k, ls_recipe *r, const ls_yaml *v, ls_aren
     case LS_KEY_BOOL: return read_bool(v, where, MEMBER(bool, r, k));
     case LS_KEY_CHOICE: {
         int i = 0;
-        const char *word = v->kind == LS_YAML_SCALAR ? other_name(k->other, v->text) : NULL;
-        LS_TRY(read_word(k, word ? &(ls_yaml){ .kind = LS_YAML_SCALAR, .text = word } : v, where, &i));
+        LS_TRY(read_word(k, v, where, &i));
         *MEMBER(int, r, k) = i; /* every ls_..._choice enum is an int: the index of its word */
         return LS_OK;
     }

@@ -44,13 +44,18 @@ static void at_exit(void)
     _exit(1);
 }
 
-static void shared_model_enter(const char *module, const char *function, char text[512])
+void ls_shared_model_inside(const char *what)
 {
     static atomic_flag registered = ATOMIC_FLAG_INIT;
     if (!atomic_flag_test_and_set(&registered))
         atexit(at_exit);
+    inside = what;
+}
+
+static void shared_model_enter(const char *module, const char *function, char text[512])
+{
     snprintf(text, 512, "%s: %s", module, function);
-    inside = text;
+    ls_shared_model_inside(text);
 }
 
 static void shared_model_leave(void) { inside = NULL; }
@@ -141,7 +146,7 @@ static ls_status declare(ls_shared_model *m, const char *where, ls_arena *a)
 }
 
 /* Settings of the data. A record whose variables are not set is refused when its data is opened. */
-static ls_status read_data_keys(ls_shared_model *m, const ls_recipe *r)
+ls_status ls_shared_model_read_data_keys(ls_shared_model *m, const ls_recipe *r)
 {
     const ls_yaml *set = ls_recipe_setting(r->state, "data.config")->value;
     return m->data_config || (set && ls_yaml_unset(set))
@@ -156,7 +161,7 @@ static ls_status configure(ls_shared_model *m, const ls_recipe *r)
     LS_TRY(declare(m, ls_recipe_where(r, "model.path"), &r->state->arena));
     LS_TRY(ls_module_map_read(&m->settings, &m->config, &m->keys, r));
     if (!strcmp(r->data.type, "module"))
-        LS_TRY(read_data_keys(m, r));
+        LS_TRY(ls_shared_model_read_data_keys(m, r));
     m->self = m->settings;
     m->opened = !m->table->open;
     if (m->table->open) {
@@ -219,6 +224,7 @@ void ls_shared_model_close(ls_shared_model **mp)
     free(m->settings);
     free(m->data_settings);
     free(m->graph);
+    ls_graph_destroy(&m->built);
     free(m);
     *mp = NULL;
 }
@@ -254,7 +260,8 @@ static void declared_text(ls_str *out, const ls_graph *g)
     static const char *const WEIGH[] = { [LS_BY_SAMPLE] = "sample",
                                          [LS_BY_ELEMENT] = "element",
                                          [LS_BY_VALID] = "valid",
-                                         [LS_BY_FIELD] = "field" };
+                                         [LS_BY_FIELD] = "field",
+                                         [LS_OVER_FIELD] = "over field" };
     char number[32];
     for (int i = 0; i < g->n_declared; i++) {
         const ls_declared *d = &g->declared[i];
@@ -264,8 +271,9 @@ static void declared_text(ls_str *out, const ls_graph *g)
     }
 }
 
-/* The graph as text, with what it declares; of the evaluation its parameters alone. malloc'ed. */
-static ls_status shared_model_text_of(char **out, const ls_recipe *r, bool training)
+/* The graph as text, with what it declares; of the evaluation its parameters alone. malloc'ed. *kept: the
+ * graph; NULL: it is destroyed. */
+static ls_status shared_model_text_of(char **out, ls_graph **kept, const ls_recipe *r, bool training)
 {
     ls_graph *g = NULL;
     ls_str text = { 0 };
@@ -289,7 +297,10 @@ static ls_status shared_model_text_of(char **out, const ls_recipe *r, bool train
         declared_text(&text, g);
     }
     free(printed);
-    ls_graph_destroy(&g);
+    if (kept)
+        *kept = g;
+    else
+        ls_graph_destroy(&g);
     *out = s == LS_OK ? ls_str_take(&text) : NULL;
     ls_str_release(&text);
     return s == LS_OK ? ls_sys_have(*out) : s;
@@ -313,10 +324,12 @@ ls_status ls_shared_model_identify(ls_recipe *r)
         return LS_OK;
     free(m->graph);
     m->graph = NULL;
-    LS_TRY(shared_model_text_of(&m->graph, r, true));
-    ls_status s = shared_model_text_of(&again, r, true);
+    ls_graph_destroy(&m->built);
+    m->samples = r->train.micro_batch;
+    LS_TRY(shared_model_text_of(&m->graph, &m->built, r, true));
+    ls_status s = shared_model_text_of(&again, NULL, r, true);
     if (s == LS_OK)
-        s = shared_model_text_of(&evaluation, r, false);
+        s = shared_model_text_of(&evaluation, NULL, r, false);
     if (s == LS_OK && strcmp(m->graph, again)) {
         ls_text_difference(m->graph, again, a, b);
         s = ls_fail(LS_E_USAGE, "%s: %s builds another model each time: first %s, then %s",
@@ -334,95 +347,5 @@ ls_status ls_shared_model_identify(ls_recipe *r)
     }
     free(again);
     free(evaluation);
-    return s;
-}
-
-/* ---- data */
-
-/* A data set of a module, with a note around each call into it. */
-typedef struct guarded_set {
-    ls_dataset set;
-    ls_dataset *theirs;
-    char reading[512], counting[512], closing[512];
-} guarded_set;
-
-static ls_status read_theirs(const ls_dataset *set, int64_t i, void *const *to)
-{
-    const guarded_set *g = (const guarded_set *)set;
-    inside = g->reading;
-    const ls_status s = g->theirs->read(g->theirs, i, to);
-    shared_model_leave();
-    return s;
-}
-
-static int64_t count_theirs(const ls_dataset *set, int64_t i, int k)
-{
-    const guarded_set *g = (const guarded_set *)set;
-    inside = g->counting;
-    const int64_t n = g->theirs->count(g->theirs, i, k);
-    shared_model_leave();
-    return n;
-}
-
-static void close_theirs(ls_dataset *set)
-{
-    guarded_set *g = (guarded_set *)set;
-    inside = g->closing;
-    if (g->theirs->close)
-        g->theirs->close(g->theirs);
-    shared_model_leave();
-    free(g);
-}
-
-/* *set, the module's, becomes one that calls it. */
-static ls_status guard(ls_dataset **set, const char *label)
-{
-    guarded_set *g = ls_sys_calloc(1, sizeof *g);
-    LS_TRY(ls_sys_have(g));
-    g->set = **set;
-    g->set.read = read_theirs;
-    g->set.count = (*set)->count ? count_theirs : NULL;
-    g->set.close = close_theirs;
-    g->theirs = *set;
-    snprintf(g->reading, sizeof g->reading, "%s: read", label);
-    snprintf(g->counting, sizeof g->counting, "%s: count", label);
-    snprintf(g->closing, sizeof g->closing, "%s: close of its data", label);
-    *set = &g->set;
-    return LS_OK;
-}
-
-static ls_status check_set(const ls_recipe *r, const ls_shared_model *m, const ls_dataset *d, ls_split split)
-{
-    const char *wrong = !d                              ? "gives no data set"
-                        : !d->name || !d->source        ? "name and source must be set"
-                        : d->n < 1                      ? "n must be at least 1"
-                        : d->n_fields < 1 || !d->fields ? "it has no fields"
-                        : !d->read                      ? "read must be set"
-                        : d->split != split             ? "it is not the split that was requested"
-                                                        : NULL;
-    for (int i = 0; !wrong && i < d->n_fields; i++)
-        wrong = !d->fields[i].name || !*d->fields[i].name ? "a field has no name" : NULL;
-    return wrong ? ls_fail(LS_E_USAGE, "%s: %s: data: %s", ls_recipe_where(r, "data.type"), m->label, wrong)
-                 : LS_OK;
-}
-
-ls_status ls_shared_model_data(ls_dataset **out, const ls_recipe *r, ls_split split)
-{
-    ls_shared_model *m = r->state->module;
-    char what[512];
-    *out = NULL;
-    if (!m || !m->table->data)
-        return ls_fail(LS_E_USAGE, "%s: %s has no data: name another data.type",
-                       ls_recipe_where(r, "data.type"), m ? m->label : r->model.path);
-    LS_TRY(read_data_keys(m, r));
-    shared_model_enter(m->label, "data", what);
-    ls_status s = m->table->data(out, m->self, split, m->data_settings);
-    shared_model_leave();
-    s = s == LS_OK ? check_set(r, m, *out, split)
-                   : ls_fail_in(s, "%s: %s", ls_recipe_where(r, "data.type"), m->label);
-    if (s == LS_OK)
-        s = guard(out, m->label);
-    if (s != LS_OK && *out && (*out)->close)
-        ls_dataset_close(out);
     return s;
 }

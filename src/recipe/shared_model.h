@@ -10,11 +10,13 @@ typedef struct ls_shared_model {
     ls_module_map keys, data_keys;
     void *settings, *data_settings;      /* the structs that they fill; NULL: there are no keys */
     const ls_yaml *config, *data_config; /* the recipe's maps with the defaults; NULL: not read */
-    bool opened;       /* its open has succeeded, or it has none: close is due */
-    const char *path;  /* as the recipe has it */
-    const char *label; /* "mine 1 (./mine.so)" */
-    uint64_t digest;   /* xxh3 of the file */
-    char *graph;       /* the text of the model for a micro-batch: its identity; NULL: not built yet */
+    bool opened;                         /* its open has succeeded, or it has none: close is due */
+    const char *path;                    /* as the recipe has it */
+    const char *label;                   /* "mine 1 (./mine.so)" */
+    uint64_t digest;                     /* xxh3 of the file */
+    ls_graph *built; /* the model for a micro-batch, of `samples` samples; NULL: not built yet */
+    int64_t samples;
+    char *graph; /* its text, which is its identity */
 } ls_shared_model;
 
 /* Opens the model of the recipe, if it is one of type module and not open (recipe_shared.c does it for
@@ -27,8 +29,21 @@ ls_status ls_shared_model_keys(ls_shared_model *m, const char *path, ls_arena *a
 /* Builds it, twice, for train.micro_batch samples and keeps the text. LS_E_USAGE: it builds something else
  * the second time, or other parameters for evaluation. Nothing where no module is open. Local. */
 ls_status ls_shared_model_identify(ls_recipe *r);
+/* Fills the struct of data.config, once. For this folder. */
+ls_status ls_shared_model_read_data_keys(ls_shared_model *m, const ls_recipe *r);
+/* What this thread is doing in a function of a module, "./mine.so: read"; NULL: it has left it. */
+void ls_shared_model_inside(const char *what);
 void ls_shared_model_close(ls_shared_model **m);                   /* null is fine */
 const ls_shared_model *ls_recipe_shared_model(const ls_recipe *r); /* NULL: none is open */
+
+/* What the model does with the field of that name, as its graph says. */
+typedef struct ls_module_field {
+    bool read, valid, weight; /* an input; its valid entries are counted; rows are multiplied by it */
+    ls_dtype type;
+} ls_module_field;
+ls_module_field ls_shared_model_field(const ls_recipe *r, const char *name); /* nothing before it is built */
+/* The output of that name, of one sample. NULL: there is none, or the model is not built. */
+const ls_type *ls_shared_model_output(const ls_recipe *r, const char *name, ls_type *room);
 
 /* The split that the module makes, as data.type module asks. */
 ls_status ls_shared_model_data(ls_dataset **out, const ls_recipe *r, ls_split split);

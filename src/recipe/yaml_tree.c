@@ -22,13 +22,28 @@ const ls_yaml *ls_yaml_real(const ls_yaml *n) { return n && n->same ? n->same : 
 
 static int line_of(const yaml_mark_t *mark) { return (int)mark->line + 1; }
 
-static bool has_variable(const reader *r, size_t line)
+static const char *begin_of(const reader *r, size_t line)
 {
     const char *begin = r->text;
     for (; line && begin < r->end; begin++)
         line -= *begin == '\n';
-    const char *end = memchr(begin, '\n', (size_t)(r->end - begin));
+    return begin;
+}
+
+static bool has_variable(const reader *r, size_t line)
+{
+    const char *begin = begin_of(r, line), *end = memchr(begin, '\n', (size_t)(r->end - begin));
     return memmem(begin, (size_t)((end ? end : r->end) - begin), "${", 2);
+}
+
+static const char *hint(const reader *r, const yaml_mark_t *mark)
+{
+    const char *at = begin_of(r, mark->line);
+    while (at < r->end && *at == ' ')
+        at++;
+    if (at < r->end && *at == '\t')
+        return ": a tab; indent with spaces";
+    return has_variable(r, mark->line) ? "; inside {...} a value with ${NAME} stands in quotes" : "";
 }
 
 static ls_status syntax_error(const reader *r)
@@ -45,8 +60,7 @@ static ls_status syntax_error(const reader *r)
                        p->problem ? p->problem : "unreadable text", p->problem_offset);
     return ls_fail(LS_E_USAGE, "%s:%d: not YAML: %s%s%s (column %d)%s", r->name, line_of(mark),
                    p->context ? p->context : "", p->context ? ", " : "",
-                   p->problem ? p->problem : "syntax error", (int)mark->column + 1,
-                   has_variable(r, mark->line) ? "; inside {...} a value with ${NAME} stands in quotes" : "");
+                   p->problem ? p->problem : "syntax error", (int)mark->column + 1, hint(r, mark));
 }
 
 static ls_status next_event(reader *r, yaml_event_t *e)

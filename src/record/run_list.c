@@ -11,6 +11,7 @@
 #include "base/file.h"
 #include "base/oserror.h"
 #include "base/sys.h"
+#include "record/rundir.h"
 
 ls_metric_list ls_run_list_metrics(const ls_run_list *l)
 {
@@ -49,6 +50,19 @@ static ls_status run_list_add(ls_run_list *l, const char *storage, const char *n
     return ls_sys_have(e->broken);
 }
 
+static ls_status no_such_folder(const char *storage)
+{
+    char *run = ls_path_join("runs", storage);
+    const bool is = run && ls_run_is(run);
+    free(run);
+    return is ? ls_fail(
+                    LS_E_USAGE,
+                    "%s: no such folder of runs; it is a run in runs/, whose epochs `lockstep runs --metrics "
+                    "%s` shows",
+                    storage, storage)
+              : ls_fail(LS_E_USAGE, "%s: no such folder of runs", storage);
+}
+
 ls_status ls_run_list_read(ls_run_list *out, const char *storage)
 {
     struct dirent **entries;
@@ -57,7 +71,7 @@ ls_status ls_run_list_read(ls_run_list *out, const char *storage)
     if (n < 0 && errno != ENOENT)
         return ls_fail_os(storage, "read", errno);
     if (n < 0)
-        return strcmp(storage, "runs") ? ls_fail(LS_E_USAGE, "%s: no such folder of runs", storage) : LS_OK;
+        return strcmp(storage, "runs") ? no_such_folder(storage) : LS_OK;
     ls_status s = LS_OK;
     for (int i = 0; i < n; i++) {
         if (s == LS_OK && entries[i]->d_name[0] != '.')

@@ -5,6 +5,7 @@
 
 #include "base/arena.h"
 #include "base/c_locale.h"
+#include "base/file.h"
 #include "base/shown.h"
 #include "base/sys.h"
 #include "record/metric_text.h"
@@ -164,7 +165,10 @@ ls_status ls_runs_print(FILE *out, const char *storage, bool json, int width)
 {
     ls_run_list l;
     ls_status s = ls_run_list_read(&l, storage);
-    if (s == LS_OK && json)
+    if (s == LS_OK && !l.n && ls_file_in(storage, "result.json"))
+        s = ls_fail(LS_E_USAGE, "%s is a run, not a folder of runs: --metrics %s prints its epochs", storage,
+                    storage);
+    else if (s == LS_OK && json)
         s = runs_print_json(out, &l);
     else if (s == LS_OK && l.n)
         s = print_table(out, &l, width);

@@ -36,12 +36,15 @@ void ls_table_row(ls_table *t, const char *const *cells, const char *note)
     t->notes[t->n_rows++] = note && *note ? copied(note) : NULL;
 }
 
-/* The number of letters: only the first byte of a letter in UTF-8 counts. */
+/* The number of letters: of UTF-8 the first byte of each counts, and of accents behind a letter (U+0300 to
+ * U+036F, in names of files from macOS) none. */
 static int width_of(const char *text)
 {
     int n = 0;
-    for (; *text; text++)
-        n += ((unsigned char)*text & 0xc0) != 0x80;
+    for (; *text; text++) {
+        const unsigned char c = (unsigned char)text[0], next = (unsigned char)text[1];
+        n += (c & 0xc0) != 0x80 && c != 0xcc && !(c == 0xcd && next < 0xb0);
+    }
     return n;
 }
 

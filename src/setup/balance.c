@@ -36,34 +36,37 @@ static ls_status balance(double *weights, int64_t classes, const ls_dataset *tra
                        train->source);
     if (s == LS_OK && absent)
         ls_log_warn(
-            "train.class_weights balanced: class %lld%s not occur in the training split and ha%s weight "
+            "loss: class_weights balanced: class %lld%s not occur in the training split and ha%s weight "
             "0: evaluations do not count %s in the loss",
             (long long)first, absent > 1 ? " and others do" : " does", absent > 1 ? "ve" : "s",
             absent > 1 ? "them" : "it");
     return s;
 }
 
-static ls_status weigh_classes(ls_dataset **set, const ls_recipe *r, const ls_setup *s, ls_split split,
+/* The weights of loss i. */
+static ls_status weigh_classes(ls_dataset **set, int i, const ls_recipe *r, const ls_setup *s, ls_split split,
                                const ls_ui *ui)
 {
-    int64_t classes = 0;
-    const char *field = ls_recipe_classes_field(r, &classes);
-    char name[80 + sizeof LS_CLASS_WEIGHT];
+    const int64_t classes = ls_recipe_loss_classes(r, &r->loss.at[i]);
+    const char *field = ls_recipe_loss_field(r, &r->loss.at[i]);
+    char name[80 + sizeof LS_CLASS_WEIGHT], all[80 + sizeof LS_CLASS_WEIGHTS];
     double *weights = ls_sys_calloc((size_t)classes, sizeof *weights);
     ls_dataset *train = NULL;
     ls_status status = ls_sys_have(weights);
-    if (status == LS_OK && !ls_recipe_class_weights(r, weights)) {
+    if (status == LS_OK && !ls_recipe_class_weights(r, i, weights)) {
         if (split != LS_SPLIT_TRAIN)
             status = ls_setup_data(&train, r, s, LS_SPLIT_TRAIN, ui);
         if (status != LS_OK)
-            status = ls_fail_in(status, "train.class_weights balanced counts the training split");
+            status = ls_fail_in(status, "loss: class_weights balanced counts the training split");
         else
             status = balance(weights, classes, train ? train : *set, field);
         ls_dataset_close(&train);
     }
     snprintf(name, sizeof name, "%s" LS_CLASS_WEIGHT, field);
+    snprintf(all, sizeof all, "%s" LS_CLASS_WEIGHTS, field);
     if (status == LS_OK)
-        status = ls_weighted_open(set, field, name, classes, weights);
+        status = ls_weighted_open(set, field, name, r->train.label_smoothing > 0 ? all : NULL, classes,
+                                  weights);
     free(weights);
     return status;
 }
@@ -73,8 +76,9 @@ ls_status ls_setup_balance(ls_dataset **set, const ls_recipe *r, const ls_setup 
 {
     int64_t classes = 0;
     ls_status status = LS_OK;
-    if (ls_recipe_weighs_classes(r))
-        status = weigh_classes(set, r, s, split, ui);
+    for (int i = 0; i < r->loss.n && status == LS_OK; i++)
+        if (r->loss.class_weights[i])
+            status = weigh_classes(set, i, r, s, split, ui);
     if (status == LS_OK && split == LS_SPLIT_TRAIN && strcmp(r->data.sampler, "uniform") != 0) {
         const char *field = ls_recipe_draw_field(r);
         status = ls_draws_open(set, field ? field : ls_recipe_classes_field(r, &classes), !field);

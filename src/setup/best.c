@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/str.h"
+#include "nn/measure.h"
 #include "recipe/recipe_use.h"
 #include "setup.h"
 #include "text/rouge.h"
@@ -18,10 +19,13 @@ static ls_status best_refuse(const ls_recipe *r, const ls_objective *o)
     ls_str_add(&all, "train_loss");
     for (int i = 0; i < n; i++)
         ls_str_printf(&all, ", eval_%s", names[i]);
-    const char *nearest = ls_nearest_name(asked + strlen("eval_"), names, n);
-    const ls_status s = ls_fail(LS_E_USAGE, "%s: the model has no metric %s; there are %s%s%s%s",
-                                ls_recipe_where(r, "checkpoint.best.metric"), asked, ls_str_text(&all),
-                                nearest ? "; is it eval_" : "", nearest ? nearest : "", nearest ? "?" : "");
+    const char *name = asked + strlen("eval_"), *nearest = ls_nearest_name(name, names, n);
+    if (ls_measure_may_ask(name))
+        ls_str_printf(&all, "; `eval.metrics: [%s]` adds it", name);
+    else if (nearest)
+        ls_str_printf(&all, "; is it eval_%s?", nearest);
+    const ls_status s = ls_fail(LS_E_USAGE, "%s: the model has no metric %s; there are %s",
+                                ls_recipe_where(r, "checkpoint.best.metric"), asked, ls_str_text(&all));
     ls_str_release(&all);
     return s;
 }

@@ -101,6 +101,7 @@ static ls_status setup_make(ls_setup *s, ls_recipe *r, int ranks, int rank, int 
     LS_TRY(batches(s, r));
     LS_TRY(ls_recipe_name_columns(r));
     LS_TRY(ls_shared_model_identify(r));
+    LS_TRY(ls_recipe_check_balance(r)); /* a module's classes are known now */
     s->model = ls_recipe_model(r);
     const bool images = ls_recipe_samples(r) == LS_SAMPLES_IMAGES;
     s->channels = images ? (int)r->model.in_channels : 0;

@@ -67,9 +67,9 @@ ls_status ls_setup_data(ls_dataset **out, const ls_recipe *r, const ls_setup *s,
  * fields of mixtures if it mixes samples. */
 ls_status ls_setup_training_data(ls_dataset **out, const ls_recipe *r, const ls_setup *s, ls_split split,
                                  const ls_ui *ui);
-/* Gives the samples the weights of their classes as train.class_weights says; `balanced` counts the training
- * split, which is opened for it where *set is another one. The training split gets the draws of data.sampler,
- * too. On failure *set is closed. */
+/* Gives the samples the weights of their classes as class_weights of the losses say; `balanced` counts the
+ * training split, which is opened for it where *set is another one. The training split gets the draws of
+ * data.sampler, too. On failure *set is closed. */
 ls_status ls_setup_balance(ls_dataset **set, const ls_recipe *r, const ls_setup *s, ls_split split,
                            const ls_ui *ui);
 ls_order ls_setup_order(const ls_recipe *r, const ls_dataset *set);

@@ -57,7 +57,8 @@ static double known(const ls_trainer *t, const ls_term *term, int64_t samples)
     case LS_BY_SAMPLE: return samples >= 0 ? (double)samples : -1;
     case LS_BY_ELEMENT: return samples >= 0 ? (double)(samples * term->each) : -1;
     case LS_BY_VALID: return (double)t->fed[ls_trainer_field_find(t, term->field)].count;
-    case LS_BY_FIELD: break;
+    case LS_BY_FIELD:
+    case LS_OVER_FIELD: break;
     }
     return -1;
 }

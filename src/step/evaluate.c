@@ -136,9 +136,11 @@ static void add_sample(split_sums *s, const batch_term *b, int64_t sample, int64
     const bool by_row = t->kind || (t->weigh != LS_BY_SAMPLE && t->field_each == t->each);
     for (int64_t i = row * t->each; i < (row + 1) * t->each; i++) {
         const double w = weight(t, b->field, i);
-        if (w == 0)
+        const bool multiplies = t->weigh != LS_OVER_FIELD;
+        if (w == 0 && multiplies)
             continue;
-        if (!ls_sums_add(b->sums, t, i, row_of(b->rows, i), b->targets ? row_of(b->targets, i) : 0, w)) {
+        if (!ls_sums_add(b->sums, t, i, row_of(b->rows, i), b->targets ? row_of(b->targets, i) : 0,
+                         multiplies ? w : 1)) {
             if (sample < s->wild) {
                 s->wild = sample;
                 s->wild_term = b->number;

@@ -343,7 +343,7 @@ static ls_status leave_out(ls_tensor_list *l, const char *reset)
     for (int used; sscanf(reset + n, "%255s%n", word, &used) == 1; n += used) {
         bool found = false;
         for (int64_t i = 0; i < l->n && !found; i++)
-            found = ls_words_freeze(word, tensors[i].name);
+            found = ls_words_freeze(word + (*word == '!'), tensors[i].name);
         if (!found)
             return ls_fail(LS_E_USAGE,
                            "reset: %s: the model has no parameter or module of that name (lockstep inspect "

@@ -16,9 +16,20 @@ ls_status ls_rows_check(const char *call, const char *name, const ls_tensor *x, 
     if ((have.dtype == LS_F32 || have.dtype == LS_F64) && (want.dtype == LS_F32 || want.dtype == LS_F64))
         have.dtype = want.dtype;
     if (have.ndim < 1 || !ls_type_equal(&have, &want))
-        return ls_fail(LS_E_SHAPE, "%s: \"%s\" is %s, the model %s %s for %lld samples", call, name,
+        return ls_fail(LS_E_SHAPE, "%s: \"%s\" is %s, the model %s %s for %lld samples%s", call, name,
                        ls_type_text(a, &x->type), strstr(call, "_get") ? "gives" : "takes",
-                       ls_type_text(b, &want), (long long)*n);
+                       ls_type_text(b, &want), (long long)*n,
+                       have.ndim == want.ndim - 1    ? "; dimension 0 is the samples"
+                       : have.dtype != want.dtype    ? ""
+                       : have.dtype != x->type.dtype ? "; f32 and f64 both fit, the shape does not"
+                                                     : "");
+    bool still = ls_type_count(&x->type) > 1;
+    for (int d = 0; d < x->type.ndim; d++)
+        still &= x->strides[d] == 0;
+    if (still) /* a tensor that was filled member by member: all its elements would be one */
+        return ls_fail(LS_E_ARG,
+                       "%s: \"%s\": all strides are 0: make the tensor with ls_tensor_of(data, &type)", call,
+                       name);
     return x->data || !*n ? LS_OK : ls_fail(LS_E_ARG, "%s: \"%s\": data is NULL", call, name);
 }
 

@@ -95,6 +95,19 @@ ls_status ls_trainer_stage_state(ls_saving **out, ls_state_lists *l, ls_trainer 
 
 /* ---- loading */
 
+/* Frozen parameters are stored in the type of their use, so those of a checkpoint may be of another 16 bits
+ * or f32. Nothing else is converted: a state that continues has the bits that were saved. */
+static bool only_frozen_differ(const ls_units *u, const ls_weights *w)
+{
+    bool only = true;
+    for (int i = 0; i < u->n_slots; i++) {
+        const ls_weight *there = ls_weights_find(w, u->slots[i].name);
+        const ls_dtype here = u->slots[i].type.dtype, type = there ? there->type.dtype : here;
+        only = only && (type == here || (u->slots[i].frozen && type != LS_F64 && here != LS_F64));
+    }
+    return only;
+}
+
 static ls_status load_lists(ls_trainer *t, const ls_checkpoint *c, ls_state_lists *l, ls_pieces *p)
 {
     const ls_weights_load_opts o = { LS_WEIGHTS_LOAD_DEFAULTS };
@@ -110,7 +123,9 @@ static ls_status load_lists(ls_trainer *t, const ls_checkpoint *c, ls_state_list
     LS_TRY(ls_session_enter(t->session, "loading a checkpoint"));
     if (t->guest)
         LS_TRY(t->guest->load(t->guest->context, c->live, c->dir));
-    LS_TRY(ls_ranges_load_by(p, c->weights, &l->model, &o));
+    const ls_weights_load_opts model = { LS_WEIGHTS_LOAD_DEFAULTS,
+                                         .convert = only_frozen_differ(&t->compiled.units, c->weights) };
+    LS_TRY(ls_ranges_load_by(p, c->weights, &l->model, &model));
     return ls_ranges_load_by(p, c->optimizer, &l->optimizer, &o);
 }
 

@@ -63,7 +63,7 @@ static void advise(FILE *out, const ls_data_view *v)
     if (v->set->split == LS_SPLIT_TRAIN && least > 0 && most >= UNEQUAL * least &&
         !ls_recipe_weighs_classes(v->recipe) && !v->order.draws)
         fprintf(out,
-                "The largest class has %lld times as many samples as the smallest: `train.class_weights: "
+                "The largest class has %lld times as many samples as the smallest: `loss.class_weights: "
                 "balanced` or `data.sampler: balanced` might help (docs/classes.md).\n\n",
                 (long long)(most / least));
 }

@@ -240,6 +240,12 @@ static ls_status pictures(const ls_data_view *v, ls_str *out)
         ls_str_printf(out, "</b> #%lld<br/>", (long long)v->samples[k].sample);
         ls_html_add(out, ls_str_text(&text));
         range(v, k, out);
+        char *file = v->set->file ? v->set->file(v->set, v->samples[k].sample) : NULL;
+        if (v->set->file && s == LS_OK)
+            s = ls_sys_have(file);
+        ls_str_add(out, file ? "<br/>" : "");
+        ls_html_add(out, file ? file : "");
+        free(file);
         ls_str_add(out, "</figcaption></figure>\n");
         ls_str_inherit(out, &text);
         ls_str_release(&text);

@@ -11,6 +11,7 @@
 #include "base/shown.h"
 #include "base/sys.h"
 #include "ckpt/checkpoint.h"
+#include "data/image_set.h"
 #include "data/npy.h"
 #include "outputs_own.h"
 #include "recipe/data_row.h"
@@ -41,7 +42,8 @@ static ls_status allocate(ls_outputs *j)
         y->data = ls_sys_malloc(ls_type_bytes(&y->type) * (size_t)j->batch);
         LS_TRY(ls_sys_have(y->data));
     }
-    return LS_OK;
+    j->broken = ls_sys_calloc((size_t)j->batch, sizeof *j->broken);
+    return ls_sys_have(j->broken);
 }
 
 static ls_tensor samples(const ls_named_tensor *one, int64_t n)
@@ -64,7 +66,9 @@ static ls_status compute(ls_outputs *j, int64_t done, int64_t n)
         for (int i = 0; i < j->n_inputs; i++)
             to[field_of(j, j->inputs[i].name)] = (char *)j->inputs[i].tensor.data +
                                                  (size_t)r * ls_type_bytes(&j->inputs[i].tensor.type);
+        const int64_t replaced = ls_images_replaced();
         s = j->set->read(j->set, ls_split_sample(&j->choice, done + r), to);
+        j->broken[r] = ls_images_replaced() != replaced;
     }
     free(to);
     for (int i = 0; i < j->n_inputs && s == LS_OK; i++) {
@@ -77,6 +81,8 @@ static ls_status compute(ls_outputs *j, int64_t done, int64_t n)
         const ls_tensor y = samples(&j->outputs[i], n);
         s = ls_predictor_get(j->predictor, j->outputs[i].name, &y);
     }
+    if (s == LS_OK)
+        ls_outputs_clear_broken(j, n);
     if (s == LS_OK)
         ls_outputs_probabilities(j, n);
     return s;
@@ -194,7 +200,10 @@ static ls_status add_shown(const ls_outputs *j, ls_table *table, ls_json *json, 
             cells[n++] = class[k];
             ls_json_int(json, j->outputs[k].name, at);
         }
-        ls_outputs_number(&numbers[k], &j->outputs[k].tensor, row * count + at, j->o->json ? "null" : NULL);
+        ls_outputs_number(&numbers[k], &j->outputs[k].tensor, row * count + at,
+                          j->o->json       ? "null"
+                          : j->broken[row] ? ""
+                                           : NULL);
         cells[n++] = ls_str_text(&numbers[k]);
         ls_json_raw(json, ls_outputs_column(title, j, k), ls_str_text(&numbers[k]));
         if (s == LS_OK)
@@ -360,6 +369,7 @@ ls_status ls_outputs_command(const ls_predict_opts *o, ls_saved_model *saved, co
         free(j.inputs[i].tensor.data);
     for (int i = 0; i < j.n_outputs; i++)
         free(j.outputs[i].tensor.data);
+    free(j.broken);
     if (j.named != j.set)
         ls_dataset_close(&j.named);
     ls_dataset_close(&j.set);

@@ -28,6 +28,7 @@ typedef struct ls_outputs {
         outputs[LS_OUTPUTS_MOST];    /* types of a sample; data: of a batch */
     ls_shown_as as[LS_OUTPUTS_MOST]; /* of outputs */
     ls_dataset *named;               /* its labels have the names of classes; NULL: they have none */
+    bool *broken;                    /* [batch]: images that cannot be read, which have no prediction */
     ls_writer file;
 } ls_outputs;
 
@@ -37,6 +38,8 @@ bool ls_outputs_kind(const ls_outputs *j, const char *end); /* whether --out end
 ls_shown_as ls_outputs_shown_as(const ls_outputs *j, int k);
 /* Makes probabilities of n samples. */
 void ls_outputs_probabilities(ls_outputs *j, int64_t n);
+/* Numbers of broken images become NaN, those of an integer output LS_IGNORE_LABEL. */
+void ls_outputs_clear_broken(ls_outputs *j, int64_t n);
 /* The class with the highest probability, of an output of classes. */
 int64_t ls_outputs_class(const ls_outputs *j, int k, int64_t row);
 /* The output's name; of what became a probability "NAME.probability". */

@@ -88,6 +88,25 @@ void ls_outputs_probabilities(ls_outputs *j, int64_t n)
     }
 }
 
+void ls_outputs_clear_broken(ls_outputs *j, int64_t n)
+{
+    for (int k = 0; k < j->n_outputs; k++) {
+        const ls_tensor *t = &j->outputs[k].tensor;
+        const int64_t count = ls_type_count(&t->type);
+        for (int64_t i = 0; i < n * count; i++)
+            if (!j->broken[i / count])
+                continue;
+            else if (t->type.dtype == LS_F32)
+                ((float *)t->data)[i] = NAN;
+            else if (t->type.dtype == LS_F64)
+                ((double *)t->data)[i] = NAN;
+            else if (t->type.dtype == LS_I64)
+                ((int64_t *)t->data)[i] = LS_IGNORE_LABEL;
+            else if (t->type.dtype == LS_I32)
+                ((int32_t *)t->data)[i] = LS_IGNORE_LABEL;
+    }
+}
+
 void ls_outputs_number(ls_str *out, const ls_tensor *t, int64_t i, const char *nan)
 {
     char text[32];
@@ -195,10 +214,31 @@ static void add_named(const ls_outputs *j, ls_str *out, int k, int64_t i)
     ls_str_release(&all.out);
 }
 
+/* A broken image has its name and no numbers. */
+static void add_nothing(const ls_outputs *j, ls_str *out, bool json)
+{
+    char name[160];
+    for (int k = 0; k < j->n_outputs; k++) {
+        const int64_t count = ls_type_count(&j->outputs[k].tensor.type);
+        const int classes = is_probability(j, k) || j->as[k] == LS_AS_CLASSES;
+        if (json && classes)
+            ls_str_printf(out, ",\"%s\":null", is_probability(j, k) ? "class" : j->outputs[k].name);
+        if (json)
+            ls_str_printf(out, ",\"%s\":null", ls_outputs_column(name, j, k));
+        for (int64_t c = 0; c < count + classes && !json; c++)
+            ls_str_add(out, ",");
+    }
+    ls_str_add(out, json ? "}\n" : "\n");
+}
+
 ls_status ls_outputs_line(const ls_outputs *j, ls_str *out, int64_t sample, int64_t row, bool json)
 {
     char name[160];
     LS_TRY(add_sample(j, out, sample, json));
+    if (j->broken[row]) {
+        add_nothing(j, out, json);
+        return LS_OK;
+    }
     for (int k = 0; k < j->n_outputs; k++) {
         const ls_tensor *t = &j->outputs[k].tensor;
         const int64_t count = ls_type_count(&t->type);

@@ -5,20 +5,23 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/c_locale.h"
 #include "base/json.h"
 #include "base/log.h"
 #include "base/shown.h"
 #include "base/stop.h"
 #include "base/sys.h"
+#include "data/image_set.h"
 #include "data/image_view.h"
 #include "generate_command.h"
 #include "input_files.h"
 #include "outputs_command.h"
+#include "screen/table.h"
 #include "split_choice.h"
 #include "wrong_page.h"
 
 typedef struct sample {
-    char name[64];
+    char *name;
     int32_t label; /* -1: not known */
     int32_t predicted;
     float probability;
@@ -37,6 +40,16 @@ typedef struct job {
     uint8_t *images; /* [n, channels, size, size] */
     sample *samples;
 } job;
+
+/* A broken image, whose message is the latest: LS_OK if it is left out. */
+static ls_status skip_broken(const job *j)
+{
+    if (j->saved.recipe->data.on_error != LS_ON_ERROR_SKIP)
+        return ls_fail(LS_E_FORMAT, "%s; leave the file out, or broken ones with --set data.on_error=skip",
+                       ls_error_message());
+    ls_log_warn("%s; the image is left out", ls_error_message());
+    return LS_OK;
+}
 
 /* A file must have the model's size, unless it is to be resized. */
 static ls_status read_file(const job *j, uint8_t *to, const char *path)
@@ -57,29 +70,43 @@ static ls_status read_files(job *j)
     const ls_image_eval eval = ls_image_eval_of(j->setup.size, (int)r->data.resize);
     /* a model of pictures in files sees a new one as it saw those of its evaluation */
     const bool as_evaluation = !strcmp(r->data.type, "images") && !j->o->resize;
-    for (int64_t i = 0; i < j->n; i++) {
-        LS_TRY(ls_stop_check("reading image %lld of %lld", (long long)i + 1, (long long)j->n));
+    const int64_t files = j->n;
+    j->n = 0;
+    for (int64_t i = 0; i < files; i++) {
+        LS_TRY(ls_stop_check("reading image %lld of %lld", (long long)i + 1, (long long)files));
         const char *path = j->o->inputs[i], *base = strrchr(path, '/');
-        uint8_t *to = j->images + (size_t)i * j->image_bytes;
+        uint8_t *to = j->images + (size_t)j->n * j->image_bytes;
         if (access(path, F_OK))
             return ls_fail(LS_E_USAGE, "%s: no such image file", path);
-        LS_TRY(as_evaluation ? ls_image_view_file(to, j->setup.channels, &eval, path)
-                             : read_file(j, to, path));
-        j->samples[i].label = -1;
-        snprintf(j->samples[i].name, sizeof j->samples[i].name, "%s", base ? base + 1 : path);
+        const ls_status s = as_evaluation ? ls_image_view_file(to, j->setup.channels, &eval, path)
+                                          : read_file(j, to, path);
+        if (s == LS_E_FORMAT) {
+            LS_TRY(skip_broken(j));
+            continue;
+        }
+        LS_TRY(s);
+        j->samples[j->n].label = -1;
+        j->samples[j->n++].name = ls_sys_strdup(base ? base + 1 : path);
+        LS_TRY(ls_sys_have(j->samples[j->n - 1].name));
     }
-    return LS_OK;
+    return j->n ? LS_OK : ls_fail(LS_E_FORMAT, "none of the %lld images can be read", (long long)files);
 }
 
 static ls_status read_samples(job *j)
 {
-    for (int64_t i = 0; i < j->n; i++) {
-        LS_TRY(ls_stop_check("reading sample %lld of %lld", (long long)i + 1, (long long)j->n));
-        void *const to[] = { j->images + (size_t)i * j->image_bytes, &j->samples[i].label };
-        const int64_t at = ls_split_sample(&j->choice, i);
-        LS_TRY(j->set->read(j->set, at, to));
-        snprintf(j->samples[i].name, sizeof j->samples[i].name, "%s %lld",
-                 j->o->train_split ? "train" : "eval", (long long)at);
+    const int64_t samples = j->n;
+    j->n = 0;
+    for (int64_t i = 0; i < samples; i++) {
+        LS_TRY(ls_stop_check("reading sample %lld of %lld", (long long)i + 1, (long long)samples));
+        sample *to = &j->samples[j->n];
+        void *const at[] = { j->images + (size_t)j->n * j->image_bytes, &to->label };
+        const int64_t number = ls_split_sample(&j->choice, i), replaced = ls_images_replaced();
+        LS_TRY(j->set->read(j->set, number, at));
+        if (ls_images_replaced() != replaced) /* the set has named it */
+            continue;
+        j->n++;
+        to->name = ls_sys_text("%s %lld", j->o->train_split ? "train" : "eval", (long long)number);
+        LS_TRY(ls_sys_have(to->name));
     }
     return LS_OK;
 }
@@ -127,21 +154,31 @@ static const char *class_text(const job *j, int32_t c, char buffer[16])
     return name ? name : c < 0 ? "" : buffer;
 }
 
-static void print_table(const job *j)
+static ls_status print_table(const job *j)
 {
-    char label[16], predicted[16];
+    const ls_column columns[] = { { "sample", true, 0 },
+                                  { "label", true, 0 },
+                                  { "predicted", true, 0 },
+                                  { "probability", false, 0 },
+                                  { "", true, 0 } };
+    ls_table table = { .n_columns = 5, .columns = columns };
+    char label[16], predicted[16], probability[32];
     int right = 0, known = 0;
-    fprintf(j->ui->out, "%-24s %-14s %-14s %s\n", "sample", "label", "predicted", "probability");
     for (int64_t i = 0; i < j->n; i++) {
         const sample *s = &j->samples[i];
         known += s->label >= 0;
         right += s->label == s->predicted;
-        ls_print_line(j->ui->out, "%-24s %-14s %-14s %.4f%s", s->name, class_text(j, s->label, label),
-                      class_text(j, s->predicted, predicted), s->probability,
-                      s->label >= 0 && s->label != s->predicted ? "  wrong" : "");
+        ls_snprintf(probability, sizeof probability, "%.4f", (double)s->probability);
+        const char *const cells[] = { s->name, class_text(j, s->label, label),
+                                      class_text(j, s->predicted, predicted), probability,
+                                      s->label >= 0 && s->label != s->predicted ? "wrong" : "" };
+        ls_table_row(&table, cells, NULL);
     }
+    const ls_status s = ls_table_print(j->ui->out, &table, j->ui->width);
+    ls_table_release(&table);
     if (known)
         fprintf(j->ui->out, "%d of %d right\n", right, known);
+    return s;
 }
 
 static ls_status print_json(const job *j)
@@ -189,7 +226,10 @@ static void show_caption(const job *j, const sample *s, bool prediction, int wid
              prediction ? class_text(j, s->predicted, buffer)
              : known    ? class_text(j, s->label, buffer)
                         : s->name);
-    fprintf(j->ui->out, "%-*.*s%s", last ? 0 : width, width, caption, last ? "\n" : "  ");
+    int letters = 0, n = 0;
+    for (; caption[n] && letters + ((caption[n] & 0xc0) != 0x80) <= width; n++)
+        letters += (caption[n] & 0xc0) != 0x80; /* the first byte of a letter in UTF-8 */
+    fprintf(j->ui->out, "%.*s%*s%s", n, caption, last ? 0 : width - letters, "", last ? "\n" : "  ");
 }
 
 /* Prints the pictures in rows of as many as fit on the terminal; in a file one picture a row. */
@@ -291,7 +331,7 @@ static ls_status predict_run(job *j)
     if (j->o->json)
         LS_TRY(print_json(j));
     else
-        print_table(j);
+        LS_TRY(print_table(j));
     if (j->set && j->set->builtin &&
         !strcmp(j->saved.recipe->data.type, "shapes")) /* for other types, opening the set has logged it */
         ls_log_warn("these are %s, not real data", j->set->source);
@@ -384,6 +424,8 @@ ls_status ls_predict_command(const ls_predict_opts *o, const ls_ui *ui)
     ls_dataset_close(&j.set);
     ls_saved_model_release(&j.saved);
     ls_paths_release(&files);
+    for (int64_t i = 0; j.samples && i < j.n; i++)
+        free(j.samples[i].name);
     free(j.images);
     free(j.samples);
     return s;

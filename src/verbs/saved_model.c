@@ -1,6 +1,7 @@
 /* saved_model.c - finds weights and the recipe that goes with them. */
 #include "saved_model.h"
 
+#include <dirent.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -92,6 +93,35 @@ static ls_status forget_workers(ls_recipe *r)
     return LS_OK;
 }
 
+/* A folder that is none. That of a sweep has runs. */
+static ls_status no_run(const char *folder)
+{
+    char *first = NULL;
+    struct dirent **entries = NULL;
+    const int n = scandir(folder, &entries, NULL, alphasort);
+    for (int i = 0; i < n; i++) {
+        char *one = first || entries[i]->d_name[0] == '.' ? NULL : ls_path_join(folder, entries[i]->d_name);
+        if (one && ls_file_in(one, "recipe.yaml"))
+            first = one;
+        else
+            free(one);
+        free(entries[i]);
+    }
+    free(entries);
+    char *near = first ? NULL : ls_recipe_near(folder);
+    const ls_status s =
+        first ? ls_fail(LS_E_USAGE,
+                        "%s is a folder of runs: name one of them, such as %s (`lockstep runs %s` "
+                        "lists them)",
+                        folder, first, folder)
+              : ls_fail(LS_E_USAGE,
+                        "%s: neither a run (no recipe.yaml) nor a checkpoint (no manifest.json)%s%s%s",
+                        folder, near ? "; did you mean " : "", near ? near : "", near ? "?" : "");
+    free(near);
+    free(first);
+    return s;
+}
+
 ls_status ls_saved_model_open(ls_saved_model *t, const ls_recipe_arg *arg)
 {
     *t = (ls_saved_model){ 0 };
@@ -110,8 +140,7 @@ ls_status ls_saved_model_open(ls_saved_model *t, const ls_recipe_arg *arg)
                     "model; use runs, inspect or export",
                     arg->name);
     else
-        s = ls_fail(LS_E_USAGE, "%s: neither a run (no recipe.yaml) nor a checkpoint (no manifest.json)",
-                    arg->name);
+        s = no_run(arg->name);
     if (s == LS_OK)
         s = forget_workers(t->recipe);
     if (s != LS_OK)

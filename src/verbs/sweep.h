@@ -66,6 +66,8 @@ ls_status ls_sweep_train(ls_sweep *s, int only, const ls_ui *ui);
 
 /* sweep_report.c. Reads how the runs stand, and orders them by the metric. Release the list with free. */
 ls_status ls_sweep_view_make(ls_sweep_view *v, ls_sweep *s);
+/* sweep_seeds.c. The groups of a view with lines. */
+ls_status ls_sweep_view_seeds(ls_sweep_view *v, ls_sweep *s);
 ls_status ls_sweep_print(const ls_sweep *s, const ls_sweep_view *v, const ls_ui *ui);
 /* Why run r failed: what it recorded, or the last line of its log. In s->arena. */
 const char *ls_sweep_failure(ls_sweep *s, const ls_sweep_run *r);

@@ -135,7 +135,8 @@ ls_status ls_sweep_view_make(ls_sweep_view *v, ls_sweep *s)
         }
     }
     qsort_r(v->lines, (size_t)v->n, sizeof *v->lines, compare, &v->highest);
-    return ls_arena_status(a);
+    LS_TRY(ls_arena_status(a));
+    return ls_sweep_view_seeds(v, s);
 }
 
 /* ---- printing */
@@ -177,6 +178,63 @@ static ls_status print_table(const ls_sweep *s, const ls_sweep_view *v, const ls
     return st;
 }
 
+/* Of each group of seeds. */
+static ls_status print_seeds(const ls_sweep *s, const ls_sweep_view *v, const ls_ui *ui)
+{
+    ls_column columns[LS_SWEEP_KEYS + 5];
+    char best[LS_METRIC_TITLE], title[LS_METRIC_TITLE + 16], text[5][32];
+    int n = 0;
+    for (int k = 0; k < v->n_keys; k++)
+        if (k != v->seed)
+            columns[n++] = (ls_column){ s->keys[k].label, false, 0 };
+    snprintf(title, sizeof title, "mean best %s", ls_metric_title(best, v->metric, "eval "));
+    columns[n++] = (ls_column){ "seeds", false, 0 };
+    columns[n++] = (ls_column){ title, false, 0 };
+    columns[n++] = (ls_column){ "deviation", false, 0 };
+    columns[n++] = (ls_column){ "least", false, 1 };
+    columns[n++] = (ls_column){ "greatest", false, 1 };
+    ls_table t = { .n_columns = n, .columns = columns };
+    for (int i = 0; i < v->n_groups; i++) {
+        const ls_sweep_group *g = &v->groups[i];
+        const double numbers[] = { g->mean, g->deviation, g->least, g->greatest };
+        const char *cells[LS_SWEEP_KEYS + 5];
+        n = 0;
+        for (int k = 0; k < v->n_keys; k++)
+            if (k != v->seed)
+                cells[n++] = g->values[k];
+        snprintf(text[4], sizeof text[4], "%d", g->n);
+        cells[n++] = text[4];
+        for (int k = 0; k < 4; k++)
+            cells[n++] = ls_metric_text(text[k], v->metric, "%.5g", numbers[k]);
+        ls_table_row(&t, cells, NULL);
+    }
+    fputs("\n", ui->out);
+    const ls_status st = ls_table_print(ui->out, &t, ui->width);
+    ls_table_release(&t);
+    return st;
+}
+
+static void json_seeds(ls_json *j, const ls_sweep_view *v)
+{
+    ls_json_array(j, "seeds");
+    for (int i = 0; i < v->n_groups; i++) {
+        const ls_sweep_group *g = &v->groups[i];
+        ls_json_object(j, NULL);
+        ls_json_object(j, "values");
+        for (int k = 0; k < v->n_keys; k++)
+            if (k != v->seed)
+                ls_json_text(j, v->keys[k], g->values[k]);
+        ls_json_close_object(j);
+        ls_json_int(j, "runs", g->n);
+        ls_json_f64(j, "mean", g->mean);
+        ls_json_f64(j, "deviation", g->deviation);
+        ls_json_f64(j, "least", g->least);
+        ls_json_f64(j, "greatest", g->greatest);
+        ls_json_close_object(j);
+    }
+    ls_json_close_array(j);
+}
+
 static ls_status print_sweep_json(const ls_sweep *s, const ls_sweep_view *v, const ls_ui *ui)
 {
     ls_json j = { 0 };
@@ -204,11 +262,16 @@ static ls_status print_sweep_json(const ls_sweep *s, const ls_sweep_view *v, con
         ls_json_close_object(&j);
     }
     ls_json_close_array(&j);
+    if (v->seed >= 0)
+        json_seeds(&j, v);
     ls_json_close_object(&j);
     return ls_print_result(ui->out, &j.out);
 }
 
 ls_status ls_sweep_print(const ls_sweep *s, const ls_sweep_view *v, const ls_ui *ui)
 {
-    return (s->o->json ? print_sweep_json : print_table)(s, v, ui);
+    if (s->o->json)
+        return print_sweep_json(s, v, ui);
+    LS_TRY(print_table(s, v, ui));
+    return v->n_groups ? print_seeds(s, v, ui) : LS_OK;
 }

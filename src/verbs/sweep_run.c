@@ -170,8 +170,8 @@ static void tell(work *w, ls_sweep_run *r)
         ls_run_info_release(&info);
     }
     measure(w, &p, &left);
-    if (!isnan(left) && w->ended < w->wanted)
-        snprintf(rest, sizeof rest, "; about %s left", ls_format_duration(number, left));
+    if (left >= 0.5 && w->ended < w->wanted)
+        snprintf(rest, sizeof rest, "; about %s left", ls_format_duration(number, ceil(left)));
     if (r->status == LS_EXIT_DONE)
         ls_log_info("%d of %d  %s%s, %s%s", w->ended, w->wanted, r->name, value,
                     ls_format_duration(duration, r->seconds), rest);

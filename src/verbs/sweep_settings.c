@@ -9,6 +9,7 @@
 #include "base/hash.h"
 #include "base/rng.h"
 #include "base/str.h"
+#include "recipe/recipe_fields.h"
 #include "recipe/recipe_use.h"
 #include "record/remote.h"
 #include "sweep.h"
@@ -61,6 +62,23 @@ static ls_status check_range(const ls_sweep *s, const ls_sweep_key *k, const cha
     return LS_OK;
 }
 
+/* 1..25 of a key of whole numbers, where nothing is drawn: all of them. */
+static bool sweep_counts(const ls_sweep *s, const ls_sweep_key *k)
+{
+    const ls_key *row = ls_key_named(k->key);
+    return !s->o->random && k->range && k->whole && !k->linear && row && row->kind == LS_KEY_INT &&
+           k->low < k->high && k->high - k->low < LS_SWEEP_RUNS && fabs(k->low) < 1e15;
+}
+
+static void sweep_count(ls_sweep *s, ls_sweep_key *k)
+{
+    k->range = false;
+    k->n = (int)(k->high - k->low) + 1;
+    k->values = LS_ARENA_ARRAY(&s->arena, const char *, k->n);
+    for (int i = 0; i < k->n && k->values; i++)
+        k->values[i] = ls_arena_printf(&s->arena, "%.0f", k->low + i);
+}
+
 static ls_status add_fixed(ls_sweep *s, const char *text)
 {
     s->fixed[s->n_fixed++] = text;
@@ -95,7 +113,9 @@ static ls_status read_setting(ls_sweep *s, const char *text)
         goto done;
     }
     LS_TRY_TO(st, check_key(s, k.key), done);
-    if (k.range) {
+    if (sweep_counts(s, &k)) {
+        sweep_count(s, &k);
+    } else if (k.range) {
         LS_TRY_TO(st, check_range(s, &k, text), done);
     } else {
         k.n = l.n;

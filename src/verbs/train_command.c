@@ -452,6 +452,7 @@ static void release(training *t)
     ls_loop *l = &t->loop;
     free(t->change.what);
     free(l->seconds);
+    ls_profiler_release(&l->profiler);
     ls_snapshots_release(&l->snapshots);
     ls_metric_list_release(&l->from.evaluated);
     ls_trainer_destroy(&l->trainer);

@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "recipe/recipe_use.h"
 #include "step/memory.h"
+#include "train_environment.h"
 
 static void promise(const ls_recipe *r, const ls_compiled *c)
 {
@@ -56,6 +57,11 @@ void ls_train_describe(const ls_loop *l, const ls_train_start *start)
         free(how);
         snprintf(share, sizeof share, ", %lld of them on each rank", (long long)c->share.count);
     }
+    ls_str environment = { 0 };
+    ls_train_environment(&environment, l, start->threads_by);
+    if (environment.len)
+        ls_log_info("env    %s", ls_str_text(&environment));
+    ls_str_release(&environment);
     const ls_step_memory m = ls_compiled_memory(c);
     if (m.apart)
         ls_snprintf(device, sizeof device, "%s of the device and ", ls_format_bytes(total, m.device));

@@ -12,6 +12,7 @@
 #include "base/stop.h"
 #include "base/sys.h"
 #include "data/image.h"
+#include "data/image_set.h"
 #include "pages/page.h"
 #include "step/trainer.h"
 
@@ -59,7 +60,10 @@ static ls_status wrong_batch(wrong_job *j, int64_t first, int64_t n)
     const int64_t batch = j->setup.trainer.eval_batch, classes = j->setup.classes;
     for (int64_t i = 0; i < n; i++) {
         void *const to[] = { j->images + (size_t)i * j->image_bytes, &j->labels[i] };
+        const int64_t replaced = ls_images_replaced();
         LS_TRY(j->set->read(j->set, first + i, to));
+        if (ls_images_replaced() != replaced) /* broken: the image and label are those of another */
+            j->labels[i] = LS_IGNORE_LABEL;
     }
     for (int64_t i = n; i < batch; i++)
         j->labels[i] = LS_IGNORE_LABEL;

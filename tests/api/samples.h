@@ -178,6 +178,8 @@ static void drop_samples(void)
 #define sample_ls_named_tensor_p \
     &(ls_named_tensor) { "x", ls_tensor_of(buffer, &LS_TYPE(LS_F32, 1)) }
 #define sample_ls_init ((ls_init){ 0 })
+#define sample_ls_lora_opts_p \
+    &(ls_lora_opts) { LS_LORA_DEFAULTS }
 #define sample_ls_schedule_p \
     &(ls_schedule) { 0 }
 #define sample_ls_array_p \

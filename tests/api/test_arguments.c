@@ -38,6 +38,7 @@ static const char *const OPTIONAL[] = {
     "ls_linear_with.o",
     "ls_patch_embedding.o",
     "ls_conv2d_with.o",
+    "ls_add_lora_with.o",
     "ls_lstm_with.o",
     "ls_gru_with.o",
     "ls_conv1d_with.o",

@@ -53,6 +53,13 @@ rmse = np.sqrt(np.mean((y - evaluated["y"]) ** 2))
 assert abs(rmse / run.metrics("eval")["rmse"][-1] - 1) < 1e-5, rmse
 assert np.array_equal(predict(x=np.asfortranarray(evaluated["x"])[::2])["y"], y[::2])  # any strides
 refused('no input "z"', predict, z=evaluated["x"])
+refused(
+    "[8], the model takes f32 [8, 8] for 8 samples; dimension 0 is the samples", predict, x=evaluated["x"][0]
+)
+double = evaluated["x"].astype("f8")
+refused(
+    "[100, 7], the model takes f32 [100, 8] for 100 samples; f32 and f64 both fit", predict, x=double[:, :7]
+)
 
 weights = lockstep.load(run.checkpoint())
 assert weights["layers.0.weight"].shape == (16, 8) and weights["layers.0.weight"].dtype == np.float32
@@ -131,6 +138,10 @@ def wrong(kind):
             g.liner("a", x, 3)
         elif kind == "word":
             g.loss("l", x, 1, "by_elephant", None)
+        elif kind == "loss":
+            g.loss("l", x - x)
+        elif kind == "array":
+            x + np.ones(8)
         elif kind == "missing":
             g.linear("a", x)
         else:
@@ -146,6 +157,58 @@ refused("ls_linear_with: the argument 'out' is missing", lockstep.Trainer, wrong
 error = refused("sub(f32 [64, 8], f32 [64, 3])", lockstep.Trainer, wrong("shape"))
 assert str(error).startswith("wheel.py:"), error  # the line of the script
 refused("has no member 'micro_bach'", lockstep.Trainer, build, micro_bach=1)
+refused(
+    "the argument 'factor' is missing; it takes name, rows, factor, weigh, field",
+    lockstep.Trainer,
+    wrong("loss"),
+)
+refused("ls_trainer_opts: optimizer is a dict with some of kind,", lockstep.Trainer, build, optimizer="adamw")
+refused("micro_batch is a whole number, not '32'", lockstep.Trainer, build, micro_batch="32")
+refused("the learning rate is an argument of fit", lockstep.Trainer, build, optimizer={"lr": 1})
+refused("seed is a whole number", lockstep.Trainer, build, seed="a")
+refused("lr is a number, not '0.1'", t.fit, small, epochs=1, lr="0.1")
+refused("a value of the graph and ndarray", lockstep.Trainer, wrong("array"))
+refused("a dict of fields", t.fit, (small["x"], small["y"]), epochs=1, lr=0.1)
+refused("a dict of fields", lockstep.train, recipe, train=(train["x"], train["y"]), name="bad")
+refused(
+    "no samples to train on", t.fit, {name: values[:0] for name, values in small.items()}, epochs=1, lr=0.1
+)
+refused("name the arrays: p(x=array)", predict, evaluated["x"])
+refused("no rows of kind 'evaluation'; there are step, eval,", run.metrics, "evaluation")
+refused("own.pt: the file would be in the format of safetensors", t.save, "own.pt")
+
+# a run keeps the arrays that it was trained with
+other = dict(train, x=train["x"] + 1)
+options = dict(eval=evaluated, name="flow", storage="kept", set={"optimizer.lr": 5e-3})
+refused(
+    "'x' differs from the array that kept/flow was trained with",
+    lockstep.train,
+    longer,
+    train=other,
+    **options
+)
+assert np.array_equal(np.load("kept/flow.arrays/train_x.npy"), train["x"])
+longest = dict(recipe, train=dict(recipe["train"], epochs=5))
+assert lockstep.train(longest, train=other, allow_change=True, **options).state == "finished"
+changed = dict(longest, train=dict(longest["train"], global_batch=32, epochs=6))
+error = refused("allow_change=True", lockstep.train, changed, train=other, **options)
+assert "--allow-change" not in str(error), error
+
+
+def classifier(g, batch):
+    assert "conv2d" in dir(g) and "name, x, out, kernel, *, stride" in g.conv2d.__doc__
+    scores = g.linear("a", g.input("x", [batch, 2]), 3)
+    g.loss("ce", g.cross_entropy(scores, g.input("y", [batch], "i32")), 1, "by_sample", None)
+    g.output("scores", scores)
+
+
+c = lockstep.Trainer(classifier, micro_batch=8)
+whole = {"x": np.arange(32).reshape(16, 2), "y": np.arange(16) % 3}  # numpy's int64
+assert np.isfinite(c.fit(whole, epochs=1, lr=0.1)[0]) and "loss" in c.evaluate(whole)
+assert c.predictor()(x=whole["x"])["scores"].shape == (16, 3)
+refused(
+    "'y' has 0 to 4294967296: the model takes int32", c.step, 0.1, x=whole["x"][:2], y=np.array([0, 1 << 32])
+)
 refused("an array of complex128", t.step, 1e-3, x=small["x"].astype(complex), y=small["y"])
 for name in lockstep._library._sizes:  # every struct lies as abi.txt says
     lockstep._library.struct(name)

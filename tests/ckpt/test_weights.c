@@ -209,6 +209,7 @@ static void writes_exact_bytes(void **state)
     ASSERT_FAILS(ls_weights_save(path, 2, twice), LS_E_ARG, "w.z");
     t[0].tensor.strides[0] = 7;
     ASSERT_FAILS(ls_weights_save(path, 1, t), LS_E_ARG, "contiguous");
+    ASSERT_FAILS(ls_weights_save(ls_test_path("w.pt"), 1, t), LS_E_USAGE, "let the name end in .safetensors");
     ls_named_tensor reserved = named("__metadata__", a, LS_TYPE(LS_F32, 1));
     ASSERT_FAILS(ls_weights_save(path, 1, &reserved), LS_E_ARG, "name");
     ASSERT_FAILS(ls_weights_save(ls_test_path("no/such/folder"), 0, t), LS_E_IO, "no/such/folder");

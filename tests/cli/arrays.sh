@@ -63,7 +63,7 @@ fi
 # ---- weights, missing targets, two losses, classes
 try 0 train mlp-regression -q --set run.name=weighed --set loss.weight=w --set data.train.w=train.csv --set data.eval.w=eval.csv
 sed '5s/,[^,]*,\([^,]*,[0-9],[0-9]\)$/,,\1/' train.csv >holes.csv # u of one row is missing
-refused 1 'holes.csv:u,v row 3: y\[0\] is NaN' train mlp-regression --set run.name=holes --set data.train.y=holes.csv:u,v
+refused 1 'holes.csv row 3: y\[0\] \(column "u"\) is NaN' train mlp-regression --set run.name=holes --set data.train.y=holes.csv:u,v
 try 0 train mlp-regression -q --set run.name=holes --set data.train.y=holes.csv:u,v --set data.missing=mask
 try 0 train mlp-regression -q --set run.name=two --set model.outputs='{y: [2], kind: [3]}' --set data.train.kind=train.csv --set data.eval.kind=eval.csv \
     --set loss='[{type: huber, of: y, delta: 0.5}, {type: cross_entropy, of: kind, factor: 0.1}]'
@@ -73,6 +73,10 @@ has out 'huber_y .*cross_entropy_kind .*r2_y .*accuracy_kind'
 # ---- scaling comes with the weights of model.init, unless it is asked for again
 try 0 train mlp-regression -q --set run.name=more --set model.init=runs/mlp-regression/checkpoints/latest --set train.epochs=1 --set data.train.x=eval.csv:p,q,r --set data.train.y=eval.csv:u,v --set optimizer.lr=0
 cmp runs/more/checkpoints/latest/model.safetensors runs/mlp-regression/checkpoints/latest/model.safetensors || bad "scaling or weights are others than those of model.init"
+# a run stands for its newest checkpoint
+try 0 train mlp-regression --set run.name=of_run --set model.init=runs/mlp-regression --set train.epochs=1 --set data.train.x=eval.csv:p,q,r --set data.train.y=eval.csv:u,v --set optimizer.lr=0
+once err "^init   the newest checkpoint of runs/mlp-regression: $(readlink runs/mlp-regression/checkpoints/latest)$"
+cmp runs/of_run/checkpoints/latest/model.safetensors runs/more/checkpoints/latest/model.safetensors || bad "$what: other weights than those of the checkpoint"
 try 0 train mlp-regression -q --set run.name=again --set model.init=runs/mlp-regression/checkpoints/latest --set train.epochs=1 --set data.train.x=eval.csv:p,q,r --set data.train.y=eval.csv:u,v --set optimizer.lr=0 --set model.refit=true
 cmp -s runs/again/checkpoints/latest/model.safetensors runs/mlp-regression/checkpoints/latest/model.safetensors && bad "model.refit: true finds no other scaling"
 awk -F, -v OFS=, 'NR > 1 { $3 = 7 } { print }' train.csv >constant.csv

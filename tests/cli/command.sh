@@ -74,6 +74,9 @@ for file in recipe.yaml metrics.jsonl metrics.csv result.json report.html log/ra
 done
 [ "$(grep -c '"kind":"step"' runs/tiny/metrics.jsonl)" -eq 3 ] || { echo "metrics.jsonl has not 3 steps"; failures=$((failures + 1)); }
 has runs/tiny/result.json '"state":"finished"'; has runs/tiny/report.html '>finished<'
+has runs/tiny/step.html 'times measured: the median of 2 runs'
+[ "$(ls runs/tiny/log)" = "rank-0.heartbeat.json
+rank-0.log" ] || { echo "files of a profile: $(ls runs/tiny/log)"; failures=$((failures + 1)); }
 cp runs/tiny/result.json before.json
 try 0 train tiny.yaml; has err "nothing to do"
 cmp -s before.json runs/tiny/result.json || { echo "training a finished run changed its result.json"; failures=$((failures + 1)); }

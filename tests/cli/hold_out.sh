@@ -22,8 +22,13 @@ has out '^images, evaluation split: 6 samples; pics \(6 of 31 pictures\)$'
 has out '^dark +4 '; has out '^light +2 '; has out '^rare +0 '
 cat train.txt out | grep -o '[a-z]*/[0-9]*\.pgm$' | sort | cmp - <(cd pics && ls */* | LC_ALL=C sort) || bad "the splits are not a partition of the pictures"
 grep -o '[a-z]*/[0-9]*\.pgm$' out >held.txt
+echo >pics/dark/notes.txt; echo >pics/light/Thumbs.db
 try 0 train small.yaml -q --set run.name=whole
 has err 'no picture of class rare'
+once err '^warning: pics/dark/notes.txt is left out: pictures end in .jpg, .jpeg, .png, .pgm or .ppm$' # both splits read the folder
+echo >pics/light/notes.txt; try 0 data small.yaml; once err 'pics/dark/notes.txt and 1 other file are left out'
+rm pics/*/notes.txt pics/light/Thumbs.db
+try 0 data small.yaml --out d.html --samples 25; has d.html '<br/>light/[0-9]+.pgm</figcaption>'
 try 0 train small.yaml -q --set run.name=on2 --workers 2
 same on2
 try 0 eval runs/whole

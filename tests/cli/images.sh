@@ -160,6 +160,25 @@ has out '\(11 of 11\)'
 try 0 train small.yaml -q --set run.name=holes2 --set data.path=holes --set data.on_error=skip --workers 2 --set data.threads=2
 cmp runs/holes/checkpoints/latest/model.safetensors runs/holes2/checkpoints/latest/model.safetensors || bad "skipping differs on 2 ranks"
 has runs/holes2/metrics.jsonl '"kind":"epoch","epoch":7,.*"replaced":2'
+cp set/train/ant/5.ppm holes/train/ant/5.ppm
+try 0 train small.yaml --set run.name=hole --set data.path=holes --set data.on_error=skip --set train.epochs=1
+has err 'epoch 0: 1 broken picture was replaced by another$'
+# a broken picture has no prediction
+try 0 predict runs/holes --out h.csv; once h.csv '^1,val/ant/1.ppm,,,,$'; times 13 h.csv ''
+try 0 predict runs/holes --out h.jsonl; once h.jsonl '"file":"val/ant/1.ppm","class":null,"probability":null\}$'
+try 0 predict runs/holes --out h.npy; [ "$(od -An -v -tf4 -w12 -j128 h.npy | grep -n nan | tr -s ' ' | tr -d -)" = '2: nan nan nan' ] || bad "$what: other rows are NaN"
+try 0 predict runs/holes --split train --out h.csv; once h.csv '^[0-9]+,train/bee/3.PPM,,,,$'
+try 0 predict runs/holes --split train --wrong --out w.html; has out ' mistakes, of 23 samples$'
+try 0 predict runs/holes; times 0 out '^eval 1 '; has out '^9 of 9 right'
+try 0 predict runs/holes holes/val/ant/?.ppm; times 0 out '^1.ppm'; times 3 out '^[023].ppm +ant '
+has err 'holes/val/ant/1.ppm: truncated at offset 400.*; the image is left out'
+try 0 predict runs/holes holes/val/ant/?.ppm --out h.csv; once h.csv '^1,holes/val/ant/1.ppm,,,,$'
+refused 1 'none of the 1 images can be read' predict runs/holes holes/val/ant/1.ppm
+refused 1 'loading.*3.PPM: truncated.*; mend or remove the file, or leave broken images out .on_error: skip' train small.yaml --set run.name=stops --set data.path=holes
+refused 1 'holes/val/ant/1.ppm: truncated.*data.on_error=skip' predict runs/whole holes/val/ant/1.ppm
+# letters of two bytes take one column
+cp set/val/bee/1.PPM 'Grün 1.ppm'; try 0 predict runs/whole 'Grün 1.ppm' set/val/bee/1.PPM; times 2 out '^(Grün 1.ppm|1.PPM     )  bee '
+cp set/val/bee/1.PPM $'Gru\u0308n 1.ppm'; try 0 predict runs/whole $'Gru\u0308n 1.ppm' 'Grün 1.ppm'; times 2 out $'^Gr(ü|u\u0308)n 1.ppm  bee '
 
 # ---- what is wrong is named
 run=(train small.yaml --set train.steps=1 --set run.name=bad)

@@ -172,7 +172,7 @@ wrong 2 'model.inputs: data.type images gives one input, a square image' --set '
 wrong 2 'model.inputs: data.type images gives one input, a square image' --set 'model.inputs={image: [2, 32, 32]}'
 
 # ---- weights of classes: counted as they are in arrays; a class of pixels that do not count has none
-weighed=(--set train.steps=2 --set train.class_weights=balanced)
+weighed=(--set train.steps=2 --set loss.class_weights=balanced)
 try 0 train shapes.yaml --set run.name=weighed "${weighed[@]}"
 has err 'cross_entropy_unweighted [0-9.]+  accuracy [0-9.]+% \([0-9]+ of 32768\)'
 try 0 train arrays.yaml --set run.name=weighed-arrays "${weighed[@]}"

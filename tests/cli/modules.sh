@@ -47,6 +47,50 @@ refused 2 "recipe.yaml:3: model.path: ./model.so: no such file; build the module
 try 0 eval runs/pendulum --set model.path=./moved.so
 mv moved.so model.so
 
+# ---- a network of one's own on images of a known kind: fields `images` and `labels`, augmented, with the recipe's loss
+cat >net.c <<'EOT'
+#include <lockstep/lockstep.h>
+static ls_status build(ls_graph *g, const void *self, int64_t batch)
+{
+    (void)self;
+    ls_value x = ls_normalize_pixels(g, ls_input(g, "images", LS_TYPE(LS_U8, batch, 1, 28, 28)), 0.5, 0.5);
+    x = ls_relu(g, ls_batch_norm(g, "bn", ls_conv2d(g, "conv", x, 4, 3, .stride = 2, .padding = 1)));
+    x = ls_dropout(g, "drop", ls_reshape(g, x, batch, -1), 0.2);
+    ls_output(g, "logits", ls_linear(g, "fc", x, 10));
+    return ls_graph_finish(g);
+}
+LS_MODULE_EXPORT const ls_model_module *lockstep_module(void)
+{
+    static const ls_model_module module = { LS_MODULE_DEFAULTS, .name = "net", .version = "1", .build = build };
+    return &module;
+}
+EOT
+build net.c -o net.so
+cat >net.yaml <<'EOT'
+model: {type: module, path: ./net.so}
+loss: {type: cross_entropy, of: logits, target: labels}
+data: {type: shapes, augment: {crop: padded, padding: 2, flip: 0.5}}
+train: {epochs: 2, steps_per_epoch: 6, global_batch: 32, micro_batch: 16, label_smoothing: 0.1}
+threads: 1
+EOT
+try 0 train net.yaml
+has err 'eval loss [0-9.]+  accuracy [0-9.]+%'
+try 0 train net.yaml --set run.name=net2 --workers 2
+cmp runs/net/checkpoints/latest/model.safetensors runs/net2/checkpoints/latest/model.safetensors || bad "$what: ranks change a bit"
+for set in data.augment=none train.label_smoothing=0; do
+    try 0 train net.yaml --set run.name=plain-${set%=*} --set $set
+    ! cmp -s runs/net/checkpoints/latest/model.safetensors runs/plain-${set%=*}/checkpoints/latest/model.safetensors || bad "$what: no effect"
+done
+try 0 eval net.yaml
+has out 'macro'
+try 0 data net.yaml
+has out 'images +u8 \[1, 28, 28\]'
+refused 2 'data.augment.mixup: mixup and cutmix mix two labels, and the loss of a module has one' train net.yaml --set run.name=x --set data.augment.mixup=0.2
+refused 2 'data.std: a module gets pixels of 0 to 255 and scales them itself' train net.yaml --set run.name=x --set data.std=0.3
+refused 2 'a module takes fashion-mnist, mnist, idx, shapes, arrays or data of its own' train net.yaml --set run.name=x --set data.type=images --set data.path=.
+sed 's/^loss.*//' net.yaml >no_loss.yaml
+refused 2 'train.label_smoothing: the module declares its loss itself: call ls_cross_entropy_smooth' train no_loss.yaml --set run.name=x
+
 # ---- the graph is the identity
 echo '/* another file */ extern int unused; int unused = 1;' >>model.c; make -s CC="$cc" LOCKSTEP_CFLAGS="-I$root/include $sanitize"
 try 0 train recipe.yaml --set train.epochs=21 --set threads=1; has err "model.so is not the file that the run began with; its graph is the same"
@@ -98,6 +142,145 @@ refused 2 "^error: --set data.config.sample: .*did you mean samples" plan recipe
 refused 2 "this key is for model.type module" plan mlp-mnist --set model.path=./model.so
 refused 2 "model.type module needs model.path" plan recipe.yaml --set model.path=
 cd ..
+
+# ---- a table of rows and classes: fields are of the type that the model reads, whatever integers the file has
+cat >ids.c <<'END'
+#include <lockstep/lockstep.h>
+static ls_status build(ls_graph *g, const void *self, int64_t batch)
+{
+    (void)self;
+    const ls_value ids = ls_input(g, "ids", LS_TYPE(LS_I32, batch, 2)), x = ls_input(g, "x", LS_TYPE(LS_F32, batch)),
+                   h = ls_concat(g, 1, 2, (ls_value[]){ ls_reshape(g, ls_embedding(g, "rows", ids, 100, 3), batch, -1), ls_reshape(g, x, batch, 1) }),
+                   y = ls_linear(g, "fc", h, 3);
+    ls_output(g, "kind", y);
+#ifdef OWN_LOSS
+    ls_loss(g, "loss", ls_cross_entropy(g, y, ls_input(g, "kind", LS_TYPE(LS_I32, batch))), 1, LS_BY_VALID, "kind");
+#endif
+    return ls_graph_finish(g);
+}
+LS_MODULE_EXPORT const ls_model_module *lockstep_module(void)
+{
+    static const ls_model_module m = { LS_MODULE_DEFAULTS, .name = "ids", .version = "1", .build = build };
+    return &m;
+}
+END
+build ids.c -o ids.so; build -DOWN_LOSS ids.c -o own.so
+npy() { printf "\\223NUMPY\\001\\000\\166\\000%-117s\\n" "{'descr': '$1', 'fortran_order': False, 'shape': (40, 2), }"; for ((i = 0; i < 80; i++)); do printf "\\x$(printf %02x $((i * 7 % 100)))$2"; done; }
+npy '<i4' '\0\0\0' >i32.npy; npy '<i8' '\0\0\0\0\0\0\0' >i64.npy; npy '|u1' '' >u8.npy
+(echo a,b,x,kind; for ((i = 0; i < 80; i += 2)); do echo $((i * 7 % 100)),$(((i + 1) * 7 % 100)),$i,$((i / 2 % 3)); done) >t.csv
+cat >ids.yaml <<END
+model: {type: module, path: ./ids.so}
+loss: {type: cross_entropy, of: kind}
+data: {type: arrays, train: {ids: i32.npy, x: t.csv, kind: t.csv}, eval_fraction: 0.2}
+train: {epochs: 2, global_batch: 8}
+run: {name: i32}
+threads: 1
+END
+try 0 train ids.yaml
+for file in i64.npy u8.npy "t.csv:a,b"; do
+    try 0 train ids.yaml --set run.name=other --set data.train.ids=$file
+    cmp runs/i32/checkpoints/latest/model.safetensors runs/other/checkpoints/latest/model.safetensors || bad "$file gives other numbers than i32.npy"
+    rm -r runs/other
+done
+try 0 data ids.yaml; has out '^ids +i32 \[2\] '; has out '^x +f32 '; has out '^kind +i32 \[\] +0 +2 '
+has out '31 samples; i32.npy \(31 of 40 rows\)' # each class gives its share, as a model of the recipe's own
+try 0 predict ids.yaml --out q.csv; has q.csv '^sample,row,kind,kind.probability.0'
+grep -v ^loss: ids.yaml >own.yaml # a loss of the module's own, by the entries that count
+try 0 train own.yaml --set model.path=./own.so --set run.name=own
+try 0 data own.yaml --set model.path=./own.so; has out '^kind +i32 '
+# weights of classes, the same on two ranks; drawn samples; a number for each class of the output, said before data are read
+try 0 train ids.yaml --set run.name=weighed --set train.micro_batch=4 --set loss.class_weights=balanced; has err 'cross_entropy_unweighted [0-9.]+'
+try 0 train ids.yaml --set run.name=weighed2 --set train.micro_batch=4 --set loss.class_weights=balanced --workers 2
+cmp runs/weighed/checkpoints/latest/model.safetensors runs/weighed2/checkpoints/latest/model.safetensors || bad "ranks change a bit"
+cmp -s runs/weighed/checkpoints/latest/model.safetensors runs/i32/checkpoints/latest/model.safetensors && bad "weights change nothing"
+try 0 train ids.yaml --set run.name=drawn --set data.sampler=balanced
+refused 2 'loss: class_weights: 2 numbers for 3 classes' plan ids.yaml --set 'loss.class_weights=[1, 2]'
+{ head -c 136 i64.npy; printf '\0\0\0\0\1\0\0\0'; tail -c +145 i64.npy; } >big.npy
+try 1 train ids.yaml --set run.name=big --set data.train.ids=big.npy; has err "big.npy row 0: ids\[1\] is 4294967296, which is not an integer of 32 bits"
+npy '<f4' '\0\0\0' >f32.npy; refused 2 'f32.npy: it is f32 \[40, 2\], and "ids" must be integers: save array.astype\(.int32.\)' train ids.yaml --set run.name=none --set data.train.ids=f32.npy
+
+# ---- adapters of its layers: they are trained beside a base that stays as it is
+sed 's/(void)self;$/(void)self; LS_TRY(ls_add_lora(g, .rank = 2));/' ids.c >lora.c; build lora.c -o lora.so
+sed 's/.rank = 2/.rank = 4/' lora.c >large.c; build large.c -o large.so
+base=$PWD/runs/i32/checkpoints/latest
+try 1 train ids.yaml --set run.name=lora --set model.path=./lora.so --set model.init="$base" --set 'train.freeze="* !pattern:*.lora_?.weight"'
+has err '2 missing: fc.lora_A.weight'
+try 0 train ids.yaml --set run.name=lora --set model.path=./lora.so --set model.init="$base" --set 'model.reset="pattern:*.lora_?.weight"' \
+    --set 'train.freeze="* !pattern:*.lora_?.weight"' --set optimizer.lr=0.01
+has err '324 of the parameters frozen'; has out 'eval loss'
+try 0 predict runs/lora --module ./lora.so --out adapted.csv; cmp -s q.csv adapted.csv && bad "adapters change no prediction"
+refused 2 'rank 4 for a layer of 7 inputs and 3 outputs: .* in fc$' train ids.yaml --set run.name=none --set model.path=./large.so
+
+# ---- samples of the module's own: each of its functions gets its own set
+cat >set.c <<'END'
+#include <lockstep/lockstep.h>
+#include <stdlib.h>
+#include <string.h>
+typedef struct mine {
+    ls_dataset set;
+    char *name;
+} mine;
+static const mine *own(const ls_dataset *d)
+{
+    if (strcmp(((const mine *)d)->name, "mine"))
+        abort();
+    return (const mine *)d;
+}
+static ls_status read_one(const ls_dataset *d, int64_t i, void *const *to)
+{
+    for (int k = 0; k < own(d)->set.n_fields; k++)
+        if (to[k])
+            *(float *)to[k] = (float)i / 32;
+    return LS_OK;
+}
+static ls_status read_drawn(const ls_dataset *d, int64_t i, uint64_t draw, void *const *to)
+{
+    LS_TRY(read_one(d, i, to));
+    if (to[0])
+        *(float *)to[0] += (float)(draw % 8);
+    return LS_OK;
+}
+static void mix(const ls_dataset *d, uint64_t draw, int64_t rows, void *const *to)
+{
+    (void)draw, (void)rows;
+    if (to[0])
+        *(float *)to[0] *= (float)own(d)->set.n_fields;
+#ifdef IN_MIX
+    IN_MIX;
+#endif
+}
+static char *file(const ls_dataset *d, int64_t i)
+{
+    (void)i;
+    return strdup(own(d)->name);
+}
+static ls_status data(ls_dataset **out, void *self, ls_split split, const void *settings)
+{
+    static const ls_field fields[] = { { .name = "x", .type = { .dtype = LS_F32 } } };
+    static mine sets[2];
+    (void)self, (void)settings;
+    sets[split] = (mine){ { .name = "n", .source = "s", .split = split, .n = 32, .n_fields = 1, .fields = fields, .read = read_one,
+                            .read_drawn = read_drawn, .mix = mix, .file = file }, "mine" };
+    *out = &sets[split].set;
+    return LS_OK;
+}
+static ls_status build(ls_graph *g, const void *self, int64_t batch)
+{
+    (void)self;
+    ls_loss(g, "l", ls_square(g, ls_linear(g, "fc", ls_reshape(g, ls_input(g, "x", LS_TYPE(LS_F32, batch)), batch, 1), 1)), 1, LS_BY_ELEMENT, NULL);
+    return ls_graph_finish(g);
+}
+LS_MODULE_EXPORT const ls_model_module *lockstep_module(void)
+{
+    static const ls_model_module m = { LS_MODULE_DEFAULTS, .name = "set", .version = "1", .build = build, .data = data };
+    return &m;
+}
+END
+build set.c -o set.so
+printf 'model: {type: module, path: ./set.so}\ndata: {type: module}\ntrain: {epochs: 1, global_batch: 8}\nthreads: 1\nrun: {name: set}\n' >set.yaml
+try 0 train set.yaml; try 0 data set.yaml; has out ' mine$'
+build '-DIN_MIX=exit(0)' set.c -o set.so; rm -r runs/set
+try 1 train set.yaml; once err "set 1 \(./set.so\): mix called exit"
 
 # ---- hostile ones
 cat >recipe.yaml <<END

@@ -42,6 +42,8 @@ says '^0$' '[...document.querySelectorAll(".plot>svg")].reduce((n, s) => { const
 fine runs/first/log/rank-0.step.html
 says 'Step of first,measured' 'document.querySelector("h1").textContent + "," + steps[0].kind'
 fine runs/first/step.html
+says '^[0-9]+ true$' '(t => t.length + " " + t.every(r => r.title.endsWith(".")))([...document.querySelectorAll("#ops tbody tr")])'
+says '^[A-Z].*\.$' 'choose(drawings[0], steps[0].spans.find(s => s.node.op === "linear")), [...facts.querySelectorAll("dt")].find(e => e.textContent === "computes").nextSibling.textContent'
 
 # ---- the step: its numbers are the plan's, and what the drawing shows of an operation is what explain says of it
 unset LOCKSTEP_ISA
@@ -128,7 +130,9 @@ echo '{"traceEvents": []}' >empty.json
 refused 1 'empty.json: no run of program micro is in it' explain mlp-mnist --html x.html --profile empty.json
 refused 2 '--profile needs --html FILE' explain mlp-mnist --profile empty.json
 refused 2 '--html and --json: give one of them' explain mlp-mnist --html x.html --json
-refused 1 'nowhere' explain mlp-mnist --html nowhere/x/step.html/
+refused 1 'null' explain mlp-mnist --html /dev/null/x/step.html
+refused 2 '--html step: the name of a page ends in .html' explain mlp-mnist --html step
+refused 2 '--out data.png: the name of a page ends in .html' data mlp-mnist --out data.png
 [ ! -e x.html ] || bad "a refused page was written"
 
 # ---- layouts side by side

@@ -93,7 +93,7 @@ sed 's/^data:.*/data: {type: shapes}/; s/in_channels: 3/in_channels: 1, image_si
 refused 2 'numbers of pictures are columns of a CSV file: they need data.type images' train shapes.yaml
 refused 2 'mixup and cutmix mix the labels of classes' "${bad_run[@]}" --set data.augment.mixup=0.2
 refused 2 'model.classes: .*model.outputs' "${bad_run[@]}" --set model.classes=3
-refused 2 'train.label_smoothing: .*model.outputs' "${bad_run[@]}" --set train.label_smoothing=0.1
+refused 2 'train.label_smoothing: no effect: no loss is of type cross_entropy' "${bad_run[@]}" --set train.label_smoothing=0.1
 sed 's/^model:.*/model: {type: mlp, in_channels: 3, outputs: {red: []}}/; s/^loss:.*/loss: {type: mse, of: red}/' numbers.yaml >mlp.yaml
 refused 2 'mlp of fields has model.inputs' train mlp.yaml
 refused 2 'set/train: "red" is a number of each picture: list the pictures in a CSV file with the columns path and red' "${bad_run[@]}" --set data.train_images=set/train
@@ -101,7 +101,7 @@ refused 2 'no column "rad"; is it "red"' "${bad_run[@]}" --set 'loss=[{type: mse
 sed '4s/,0\.[0-9]*,/,,/' set/train.csv >set/gap.csv
 refused 1 'set/gap.csv.*NaN' "${bad_run[@]}" --set data.train_images=set/gap.csv
 sed '4s/,0\.[0-9]*,/,tall,/' set/train.csv >set/word.csv
-refused 1 'set/word.csv line 4: "tall" is not a number' "${bad_run[@]}" --set data.train_images=set/word.csv
+refused 1 'set/word.csv line 4, column "red": "tall" is not a number' "${bad_run[@]}" --set data.train_images=set/word.csv
 sed '1s/path/file/' set/train.csv >set/file.csv
 refused 2 'names no column "path": a list of pictures has the columns path and label, or path and the fields' "${bad_run[@]}" --set data.train_images=set/file.csv
 finish

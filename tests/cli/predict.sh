@@ -134,7 +134,7 @@ refused 2 '--wrong is for image classifiers' predict runs/rows --wrong
 refused 2 'none.csv: no such file' predict runs/rows none.csv
 refused 2 '2 files for all fields: give one, or FIELD=FILE for each field' predict runs/rows two.csv new.csv
 cut -d, -f1,3 two.csv >less.csv; refused 2 'less.csv: its first line has no column "b"' predict runs/rows less.csv
-sed -i '3s/,[^,]*,/,,/' two.csv; refused 1 'two.csv:a,b row 1: x\[1\] is NaN' predict runs/rows two.csv
+sed -i '3s/,[^,]*,/,,/' two.csv; refused 1 'two.csv row 1: x\[1\] \(column "b"\) is NaN' predict runs/rows two.csv
 refused 2 '--split, --first, --count and --random choose samples of the data set; with files leave them out' predict runs/rows new.csv --count 3
 
 finish

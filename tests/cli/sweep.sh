@@ -65,6 +65,18 @@ try 0 sweep "${draws[@]}" --random 5; has err ' 3 finished, 0 refused, 2 to trai
 awk 'NR > 1 { if ($1 < 1e-5 || $1 > 1e-2 || $2 < 0 || $2 > 0.5 || $3 !~ /^[0-9]+$/ || $3 < 1 || $3 > 1e6) print }' out | grep . && bad "a draw is out of its range"
 awk 'NR > 1 && $1 < 1e-3 { low++ } END { exit !(low > 0 && low < 5) }' out || bad "draws of 1e-5..1e-2 are not logarithmic: $(cat out)"
 refused 2 'a range needs --random N' sweep mlp-regression --set optimizer.lr=1e-5..1e-2
+refused 2 'a range needs --random N' sweep mlp-regression --set optimizer.lr=1..3
+try 0 sweep mlp-regression --set train.epochs=1 --set run.name=seeds --set run.seed=8..11; has err '^sweep  4 runs'; times 0 err 'about 0 us'
+for seed in 8 9 10 11; do has out "^ +$seed "; done
+# mean and deviation over the seeds
+has out "^seeds  mean best eval loss  deviation  +least  +greatest$"
+awk 'NF == 6 && $6 == "finished" { n++; sum += $2; squares += $2 * $2 } NF == 5 && $1 == 4 { mean = $2; deviation = $3 }
+    END { d = sqrt((squares - sum * sum / n) / (n - 1)); exit !(n == 4 && (mean / (sum / n) - 1) ^ 2 < 1e-6 && (deviation / d - 1) ^ 2 < 1e-3) }' <(sed 's/ ms / ms_/; s/\([0-9]\) \(ms\|s\)/\1\2/' out) || bad "$what: another mean: $(cat out)"
+two=(sweep mlp-regression --set train.epochs=1 --set run.name=seeds --set run.seed=8,9 --set optimizer.lr=1e-2,1e-5)
+try 0 "${two[@]}"; has out '^ +lr  seeds  mean best eval loss'; has out '^1e-2 +2 +[0-9.]+ +[0-9.e-]+ +[0-9.]+ +[0-9.]+$'; times 2 out '^1e-[25] +2 '
+has runs/seeds-sweep/sweep.html 'Over seeds'
+try 0 "${two[@]}" --json; has out '"seeds":\[\{"values":\{"optimizer.lr":"1e-2"\},"runs":2,"mean":[0-9.]+,"deviation":[0-9.e-]+,"least":[0-9.]+,"greatest":[0-9.]+\},\{'
+try 0 sweep mlp-regression --set train.epochs=1 --set optimizer.lr=1e-2,1e-5; times 0 out 'seeds'; times 0 runs/mlp-regression-sweep/sweep.html 'Over seeds'
 refused 2 'write optimizer.eps=0..1:linear' sweep mlp-regression --random 3 --set optimizer.eps=0..1
 refused 2 'from a smaller to a larger' sweep mlp-regression --random 3 --set optimizer.lr=1..1
 refused 2 'only 2 combinations' sweep mlp-regression --random 3 --set optimizer.lr=1,2

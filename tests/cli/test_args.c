@@ -93,6 +93,10 @@ static void wrong_usage_says_what_is_right(void **state)
     ASSERT_FAILS(PARSE("train", "r", "--dry-run=yes"), LS_E_USAGE, "--dry-run takes no value");
     ASSERT_FAILS(PARSE("train", "-q"), LS_E_USAGE, "lockstep train needs RECIPE");
     ASSERT_FAILS(PARSE("train", "a", "b"), LS_E_USAGE, "unexpected argument 'b'");
+    ASSERT_FAILS(PARSE("export", "a", "b.pt"), LS_E_USAGE,
+                 "unexpected argument 'b.pt'; did you mean --to b.pt?");
+    ASSERT_FAILS(PARSE("export", "a", "b", "--to", "c.pt"), LS_E_USAGE, "unexpected argument 'b' (usage");
+    ASSERT_FAILS(ls_verb_unknown("evaluate"), LS_E_USAGE, "did you mean `lockstep eval`?");
     ASSERT_FAILS(ls_verb_unknown("tarin"), LS_E_USAGE, "did you mean `lockstep train`?");
     ASSERT_FAILS(ls_verb_unknown("xyzzy-plugh"), LS_E_USAGE, "lockstep --help");
 }

@@ -260,7 +260,9 @@ static void what_cannot_be_says_why(void **state)
               "one host (2 a host here)", "copy or auto");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .device_memory = -1), "device_memory: -1 bytes");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .reduce = LS_I32), "reduce: ", "i32");
-    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .prefetch_backward = -1), "prefetch_backward -1");
+    CAN_BE("dp:2", .prefetch_backward = LS_BACKWARD_POST);
+    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .prefetch_backward = -2), "prefetch_backward -2");
+    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .prefetch_forward = LS_BACKWARD_POST), "prefetch_forward -1");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .prefetch_memory = -1), "prefetch_memory -1");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .bucket_bytes = 0), "bucket_bytes: 0 bytes");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .ranks_per_host = -1), "-1 ranks per host are not possible");

@@ -45,7 +45,7 @@ static void wrong_tables_are_named(void **state)
     double *x;
     int64_t rows;
     assert_fails(LS_E_FORMAT, numbers(&x, &rows, "a,b\n1,2\n1,2x\n", 2, AB), "a.csv line 3",
-                 "\"2x\" is not a number");
+                 "column \"b\": \"2x\" is not a number; replace texts by numbers, or leave the column out");
     assert_fails(LS_E_FORMAT, numbers(&x, &rows, "a,b\n0x1,2\n", 2, AB), "line 2", "\"0x1\"");
     assert_fails(LS_E_FORMAT, numbers(&x, &rows, "a,b\n1\n", 2, AB), "line 2", "fewer fields than the 2");
     assert_fails(LS_E_FORMAT, numbers(&x, &rows, "a,b\n1,2,3\n", 2, AB), "line 2", "more fields than the 2");
@@ -59,7 +59,7 @@ static void wrong_tables_are_named(void **state)
                  "decimal=','");
     assert_fails(LS_E_FORMAT, numbers(&x, &rows, "a\tb\n1\t2\n", 2, AB), "a.csv line 1: tabs separate", "");
     assert_fails(LS_E_FORMAT, numbers(&x, &rows, "a,b\n\"1,5\",2\n", 2, AB),
-                 "line 2: \"1,5\" is not a number", "write decimals with a point");
+                 "line 2, column \"a\": \"1,5\" is not a number", "write decimals with a point");
     assert_fails(LS_E_FORMAT, numbers(&x, &rows, "a,b\n1,5,2,5\n", 2, AB), "more fields than the 2",
                  "decimal commas");
     double *none;
@@ -118,11 +118,12 @@ static void a_table_is_a_data_set(void **state)
     assert_int_equal(set->fields[1].type.ndim, 0);
     assert_ok(set->read(set, 0, (void *[]){ x, &y, &label }));
     assert_true(x[0] == 1.5f && x[1] == 2 && y == 1.5f && label == 3);
-    assert_fails(LS_E_FORMAT, set->read(set, 1, (void *[]){ x, &y, &label }), "t.csv:a,b row 1",
-                 "x[1] is NaN");
+    assert_fails(LS_E_FORMAT, set->read(set, 1, (void *[]){ x, &y, &label }), "t.csv row 1",
+                 "x[1] (column \"b\") is NaN");
     ls_dataset_close(&set);
     assert_ok(ls_arrays_open(&set, LS_SPLIT_TRAIN, 1, (ls_array_field[]){ ARRAY("label", one, LS_I32) }));
-    assert_fails(LS_E_FORMAT, set->read(set, 0, (void *[]){ &label }), "label is 1.5", "not an integer");
+    assert_fails(LS_E_FORMAT, set->read(set, 0, (void *[]){ &label }), "label (column \"a\") is 1.5",
+                 "not an integer");
     ls_dataset_close(&set);
 }
 
@@ -251,8 +252,8 @@ static void what_needs_too_much_memory_is_refused(void **state)
     const ls_status table = numbers(&x, &rows, "a,b\n1,2\n3,4\n5,6\n", 2, AB);
     assert_fails(LS_E_MEMORY, table, "a.csv: its numbers need 48 B", "numpy.save");
     assert_null(x);
-    const ls_status archive =
-        ls_arrays_open(&set, LS_SPLIT_TRAIN, 1, (ls_array_field[]){ ARRAY("x", DEFLATED, LS_F32) });
+    const ls_status archive = ls_arrays_open(&set, LS_SPLIT_TRAIN, 1,
+                                             (ls_array_field[]){ ARRAY("x", DEFLATED, LS_F32) });
     assert_fails(LS_E_MEMORY, archive, "deflated.npz", "numpy.save");
     ls_array_room_most = 48;
     const ls_status fits = numbers(&x, &rows, "a,b\n1,2\n3,4\n5,6\n", 2, AB);
@@ -276,7 +277,8 @@ static void hdf5_has_arrays(void **state)
     char path[5][400];
     ls_dataset *set;
     float x[2], y, z, valid;
-    int32_t c, u;
+    int64_t c;
+    uint8_t u;
     snprintf(path[0], sizeof path[0], "%s:x", FILE);
     snprintf(path[1], sizeof path[1], "%s:/g/y", FILE);
     snprintf(path[2], sizeof path[2], "%s:z", FILE);
@@ -284,8 +286,8 @@ static void hdf5_has_arrays(void **state)
     snprintf(path[4], sizeof path[4], "%s:u", FILE);
     const ls_array_field all[] = { ARRAY("x", path[0], LS_F32),
                                    ARRAY("y", path[1], LS_F32),
-                                   ARRAY("c", path[3], LS_I32),
-                                   ARRAY("u", path[4], LS_I32),
+                                   ARRAY("c", path[3], LS_I64),
+                                   ARRAY("u", path[4], LS_U8),
                                    { .field = "z", .file = path[2], .as = LS_F32, .missing = true } };
     const ls_status s = ls_arrays_open(&set, LS_SPLIT_TRAIN, 5, all);
     if (s == LS_E_UNSUPPORTED) {
@@ -413,11 +415,16 @@ static int tear_down(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(columns_are_read_by_name),  cmocka_unit_test(wrong_tables_are_named),
-        cmocka_unit_test(archives_have_arrays),      cmocka_unit_test(hdf5_has_arrays),
-        cmocka_unit_test(hdf5_is_read_by_rows),      cmocka_unit_test(hdf5_shapes_fit_64_bits),
-        cmocka_unit_test(out_of_memory_is_a_status), cmocka_unit_test(a_table_is_a_data_set),
-        cmocka_unit_test(archives_do_not_explode),   cmocka_unit_test(other_kinds_are_named),
+        cmocka_unit_test(columns_are_read_by_name),
+        cmocka_unit_test(wrong_tables_are_named),
+        cmocka_unit_test(archives_have_arrays),
+        cmocka_unit_test(hdf5_has_arrays),
+        cmocka_unit_test(hdf5_is_read_by_rows),
+        cmocka_unit_test(hdf5_shapes_fit_64_bits),
+        cmocka_unit_test(out_of_memory_is_a_status),
+        cmocka_unit_test(a_table_is_a_data_set),
+        cmocka_unit_test(archives_do_not_explode),
+        cmocka_unit_test(other_kinds_are_named),
         cmocka_unit_test(what_needs_too_much_memory_is_refused),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);

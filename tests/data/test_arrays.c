@@ -74,6 +74,39 @@ static void every_type_is_converted(void **state)
     }
 }
 
+/* Integers of 64 and of 8 bits stay what they are, also beyond what f64 has exactly. */
+static void integers_keep_their_type(void **state)
+{
+    (void)state;
+    const int64_t i64[] = { INT64_MIN, (1LL << 53) + 1, 255, 256 };
+    int64_t wide[2];
+    uint8_t small[2];
+    ls_dataset *set;
+    const char *path = save("i.npy", LS_TYPE(LS_I64, 2, 2), i64);
+    const ls_array_field fields[] = { ARRAY("w", path, LS_I64), ARRAY("s", path, LS_U8),
+                                      ARRAY("i", path, LS_I32) };
+    assert_ok(open_set(&set, 3, fields));
+    for (int i = 0; i < 2; i++) {
+        assert_ok(set->read(set, i, (void *[]){ wide, NULL, NULL }));
+        assert_true(wide[0] == i64[2 * i] && wide[1] == i64[2 * i + 1]);
+    }
+    assert_fails(LS_E_FORMAT, set->read(set, 1, (void *[]){ NULL, small, NULL }), "row 1: s[1] is 256",
+                 "integer from 0 to 255");
+    assert_int_equal(small[0], 255);
+    assert_fails(LS_E_FORMAT, set->read(set, 0, (void *[]){ NULL, NULL, small }),
+                 "row 0: i[0] is -9223372036854775808", "not an integer of 32 bits");
+    ls_dataset_close(&set);
+    const char *text = in(dir, "i.csv");
+    write_bytes(text, (bytes){ (uint8_t *)(uintptr_t) "w\n9007199254740992\n9007199254740994\n1.5\n\n", 41 });
+    assert_ok(open_set(&set, 1, (ls_array_field[]){ ARRAY("w", text, LS_I64) }));
+    assert_ok(set->read(set, 0, (void *[]){ wide }));
+    assert_true(wide[0] == 1LL << 53);
+    assert_fails(LS_E_FORMAT, set->read(set, 1, (void *[]){ wide }), "w is 9007199254740994",
+                 "known exactly");
+    assert_fails(LS_E_FORMAT, set->read(set, 2, (void *[]){ wide }), "w is 1.5", "not an integer");
+    ls_dataset_close(&set);
+}
+
 static void fields_may_be_left_out(void **state)
 {
     (void)state;
@@ -229,7 +262,7 @@ static void wrong_files_are_named(void **state)
     assert_fails(LS_E_USAGE, open_set(&set, 1, (ls_array_field[]){ ARRAY("a.b", x, LS_F32) }), "a.b",
                  "letters");
     assert_fails(LS_E_USAGE, open_set(&set, 1, (ls_array_field[]){ ARRAY("x", x, LS_BF16) }), "bf16",
-                 "f32, f64 or i32");
+                 "f32, f64, i32, i64 or u8");
     assert_fails(
         LS_E_USAGE,
         open_set(&set, 1, (ls_array_field[]){ { .field = "x", .file = x, .as = LS_I32, .missing = true } }),
@@ -334,10 +367,11 @@ static void one_row_is_not_divided(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_type_is_converted),     cmocka_unit_test(fields_may_be_left_out),
-        cmocka_unit_test(missing_numbers_have_a_mask), cmocka_unit_test(labels_are_counted),
-        cmocka_unit_test(wrong_numbers_are_named),     cmocka_unit_test(wrong_files_are_named),
-        cmocka_unit_test(rows_are_held_out_by_class),  cmocka_unit_test(one_row_is_not_divided)
+        cmocka_unit_test(integers_keep_their_type), cmocka_unit_test(every_type_is_converted),
+        cmocka_unit_test(fields_may_be_left_out),   cmocka_unit_test(missing_numbers_have_a_mask),
+        cmocka_unit_test(labels_are_counted),       cmocka_unit_test(wrong_numbers_are_named),
+        cmocka_unit_test(wrong_files_are_named),    cmocka_unit_test(rows_are_held_out_by_class),
+        cmocka_unit_test(one_row_is_not_divided)
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

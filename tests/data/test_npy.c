@@ -76,6 +76,7 @@ static void test_refusals(void **state)
         { HEADER(">f4", "(6,)"), "NumPy's type '>f4'", LS_E_UNSUPPORTED },
         { HEADER("<c8", "(3,)"), "astype('float32')", LS_E_UNSUPPORTED },
         { HEADER("|O", "(3,)"), "NumPy's type '|O'", LS_E_UNSUPPORTED },
+        { HEADER("<U4", "(3,)"), "texts ('<U4'): save their numbers", LS_E_UNSUPPORTED },
         { "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (6,)}", "records of several fields",
           LS_E_UNSUPPORTED },
         { "{'descr': '<f4', 'fortran_order': True, 'shape': (2, 3)}", "numpy.ascontiguousarray",

@@ -29,18 +29,20 @@ static void classes_are_balanced(void **state)
     assert_true(counts[0] == 5 && !counts[1] && counts[2] == 2 && !counts[3]);
     ls_class_balance(4, counts, w); /* scikit-learn: 7 / (2 * 5), 7 / (2 * 2) */
     assert_true(w[0] == 0.7 && w[2] == 1.75 && w[1] == 0 && w[3] == 0);
-    ASSERT_OK(ls_weighted_open(&set, "kind", "kind.class_weight", 4, w));
-    assert_int_equal(set->n_fields, 3);
+    ASSERT_OK(ls_weighted_open(&set, "kind", "kind.class_weight", "kind.class_weights", 4, w));
+    assert_int_equal(set->n_fields, 4);
     for (int64_t i = 0; i < N; i++) {
-        float got = -1, alone = -1;
+        float got = -1, alone = -1, all[4];
         int32_t label = 7;
-        ASSERT_OK(set->read(set, i, (void *[]){ &label, NULL, &got }));
-        ASSERT_OK(set->read(set, i, (void *[]){ NULL, NULL, &alone }));
+        ASSERT_OK(set->read(set, i, (void *[]){ &label, NULL, &got, NULL }));
+        ASSERT_OK(set->read(set, i, (void *[]){ NULL, NULL, &alone, all }));
+        for (int c = 0; c < 4; c++)
+            assert_true(all[c] == (float)w[c]);
         assert_true(label == LABELS[i] && got == alone);
         assert_true(got == (label < 0 ? 0 : (float)w[label]));
     }
     assert_null(ls_dataset_draws(set));
-    ASSERT_FAILS(ls_weighted_open(&set, "w", "x", 4, w), LS_E_SHAPE, "no field \"w\" of classes");
+    ASSERT_FAILS(ls_weighted_open(&set, "w", "x", NULL, 4, w), LS_E_SHAPE, "no field \"w\" of classes");
     assert_null(set);
 }
 

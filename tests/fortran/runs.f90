@@ -73,6 +73,8 @@ program runs_test
   call fails(ls_arrays_open(other, ["x"], [trim(folder) // "/t.csv:a,bb"]), LS_E_USAGE, 'no column "bb"')
   call fails(ls_arrays_open(other, ["x", "y"], [trim(folder) // "/t.csv:a"]), LS_E_ARG, "2 fields, 1 files")
   call fails(ls_arrays_open(other, ["x"], [trim(folder) // "/t.txt"]), LS_E_USAGE, "needs a file of arrays")
+  call ls_check(ls_arrays_open(other, ["kind"], [trim(folder) // "/t.csv"], [LS_I64], missing=.true.))
+  call ls_dataset_close(other)
   call ls_check(ls_arrays_open(other, ["a"], [trim(folder) // "/t.csv"]))
 
   ! One that nothing interrupts.

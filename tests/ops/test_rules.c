@@ -32,6 +32,22 @@ static void every_op_has_a_rule(void **state)
     assert_int_equal(missing, 0);
 }
 
+/* The page of a step shows it of every kernel: a sentence, and not more than two lines. */
+static void every_op_has_a_sentence(void **state)
+{
+    (void)state;
+    int bad = 0;
+    for (const ls_op *const *op = ls_ops; *op; op++) {
+        const char *s = (*op)->summary;
+        const size_t n = s ? strlen(s) : 0;
+        if (n < 12 || n > 120 || s[0] < 'A' || s[0] > 'Z' || s[n - 1] != '.' || !strchr(s, ' ')) {
+            print_error("%s: summary: say in a sentence what it computes\n", (*op)->name);
+            bad++;
+        }
+    }
+    assert_int_equal(bad, 0);
+}
+
 /* Operands and results of one rank of two. False: a dimension does not divide. */
 static bool halve(const ls_rule *r, const ls_infer *whole, int loop, ls_type *in, ls_type *out)
 {
@@ -131,6 +147,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_op_has_a_rule),
+        cmocka_unit_test(every_op_has_a_sentence),
         cmocka_unit_test(shape_rules_take_blocks),
         cmocka_unit_test(an_activation_wants_the_whole_sum),
         cmocka_unit_test(rows_are_what_is_before_the_features),

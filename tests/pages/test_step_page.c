@@ -87,6 +87,16 @@ static void words_have_the_numbers_of_the_plan(void **state)
     char *line = strndup(ls_str_text(&explained), strcspn(ls_str_text(&explained), "\n"));
     ASSERT_CONTAINS(page, line); /* what `explain` prints */
     assert_null(strstr(page, "Collectives by unit"));
+    for (int program = LS_MICRO; program <= LS_UPDATE; program++) { /* a sentence for every kernel */
+        const ls_plan *p = t->compiled.plans[program];
+        for (int k = 0; k < p->n_steps; k++) {
+            const ls_op *op = p->graph->nodes[p->steps[k].node]->op;
+            snprintf(text, sizeof text, "<dt>%s</dt><dd>%.20s", op->name, op->summary);
+            ASSERT_CONTAINS(page, text);
+            snprintf(text, sizeof text, "\"%s\":\"%.20s", op->name, op->summary);
+            ASSERT_CONTAINS(page, text);
+        }
+    }
     free(line);
     free(page);
     ls_str_release(&explained);

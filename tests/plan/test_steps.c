@@ -37,11 +37,12 @@ static ls_parallel layout(int prefetch)
 }
 
 /* x -> x * gathered unit k -> ..., and a reduction of each product. */
-static ls_graph *chain(bool map, bool state_operand)
+static ls_graph *chain_in(ls_phase phase, bool map, bool state_operand)
 {
     ls_graph *g;
     static const char *const NAMES[UNITS] = { "unit a", "unit b", "unit c", "unit d" };
     ASSERT_OK(ls_graph_create(&g, "chain"));
+    g->phase = phase;
     ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, N));
     for (int k = 0; k < UNITS; k++) {
         const ls_identity unit = { .what = LS_IS_UNIT, .unit = k },
@@ -61,6 +62,11 @@ static ls_graph *chain(bool map, bool state_operand)
     ls_output(g, "y", x);
     ASSERT_OK(ls_graph_finish(g));
     return g;
+}
+
+static ls_graph *chain(bool map, bool state_operand)
+{
+    return chain_in(LS_PHASE_FORWARD, map, state_operand);
 }
 
 static ls_plan *plan_for(const ls_graph *g, const ls_device *d, const ls_parallel *p)
@@ -133,6 +139,35 @@ static void gathers_fit_their_budget(void **state)
             ls_plan_destroy(&plan);
             ls_graph_destroy(&g);
         }
+}
+
+/* BACKWARD_POST: a gather starts behind the last reader of the one before it, whose memory it takes, and
+ * beside what does not read that one. */
+static void post_starts_behind_the_last_reader(void **state)
+{
+    (void)state;
+    static const int PREFETCH[] = { 0, LS_BACKWARD_POST, 1 };
+    size_t peak[3];
+    for (int i = 0; i < 3; i++) {
+        const ls_parallel p = layout(PREFETCH[i]);
+        ls_graph *g = chain_in(LS_PHASE_BACKWARD, false, true);
+        ls_plan *plan = plan_of(g, &p);
+        int last_use = -1;
+        for (int c = 0; c < plan->n_collectives; c++) {
+            const ls_plan_collective *gather = &plan->collectives[c];
+            if (gather->kind != LS_ALL_GATHER)
+                continue;
+            if (PREFETCH[i] == LS_BACKWARD_POST && last_use >= 0)
+                assert_true(gather->start == last_use + 1 && gather->wait > gather->start + 1);
+            assert_int_equal(gather->start < last_use, PREFETCH[i] == 1 && last_use >= 0);
+            for (last_use = gather->wait; plan->graph->nodes[plan->steps[last_use].node]->op != &ls_op_mul;)
+                last_use++;
+        }
+        peak[i] = plan->live_peak_bytes;
+        ls_plan_destroy(&plan);
+        ls_graph_destroy(&g);
+    }
+    assert_true(peak[0] <= peak[1] && peak[1] <= peak[2]);
 }
 
 /* An operand that peers read is in the window, and lives until a later collective that waits, started behind
@@ -371,6 +406,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(halves_are_in_order),
                                         cmocka_unit_test(gathers_fit_their_budget),
+                                        cmocka_unit_test(post_starts_behind_the_last_reader),
                                         cmocka_unit_test(operands_outlive_their_readers),
                                         cmocka_unit_test(mappings),
                                         cmocka_unit_test(inputs_are_not_settled),

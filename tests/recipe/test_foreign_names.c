@@ -47,11 +47,11 @@ static void values_are_translated(void **state)
         { "precision.param=fp8", "'fp8' is not in this version" },
         { "precision.reduce=torch.float32", "did you mean f32?" },
         { "precision.param=tf32", "did you mean kernels: tf32?" },
-        { "backward_prefetch=BackwardPrefetch.BACKWARD_PRE", "did you mean parallel.prefetch.backward: 1?" },
-        { "parallel.prefetch.backward=BACKWARD_PRE", "did you mean 1?" },
-        { "parallel.prefetch.backward=BACKWARD_POST", "not in this version" },
-        { "fsdp_backward_prefetch=BACKWARD_POST",
-          "parallel.prefetch.backward? ('BACKWARD_POST' is not in this version" },
+        { "backward_prefetch=BackwardPrefetch.BACKWARD_PRE",
+          "did you mean parallel.prefetch.backward: BACKWARD_PRE?" },
+        { "parallel.prefetch.backward=PRE", "did you mean BACKWARD_PRE?" },
+        { "parallel.prefetch.backward=BackwardPrefetch.BACKWARD_POST", "did you mean BACKWARD_POST?" },
+        { "fsdp_backward_prefetch=BACKWARD_POST", "did you mean parallel.prefetch.backward: BACKWARD_POST?" },
         { "parallel.data=zero3", "did you mean fsdp?" },
         { "parallel.data=zero2", "did you mean SHARD_GRAD_OP?" },
         { "parallel.data=_HYBRID_SHARD_ZERO2",
@@ -64,7 +64,7 @@ static void values_are_translated(void **state)
         { "optimizer.type=rmsprop", "'rmsprop' is not in this version" },
         { "model=ResNet18", "such as `model: {type: resnet18}`" },
         { "parallel=ddp", "such as `parallel: {data: ddp}`" },
-        { "train=3", "such as `train: {...}`" },
+        { "train=3", "such as `train: {epochs: 3}`" },
         { "schedule.type=StepLR", "did you mean step?" },
         { "scheduler=CosineAnnealingLR", "did you mean schedule.type: cosine?" },
         { "data.type=cifar10", "did you mean images?" },
@@ -95,6 +95,21 @@ static void names_in_sections_of_other_programs(void **state)
             "here.yaml:4: train.batch_size: ",
             "\nhere.yaml:5: train.amp: unknown key; did you mean precision.param: f16?",
             "\nhere.yaml:6: optim: unknown key; did you mean optimizer.type: adamw?");
+    /* so has one of a section whose names lead to several places */
+    REFUSED(MINIMAL "trainer: {epochs: 3, lr: 1e-3, quantum: 1}\n",
+            "here.yaml:3: trainer.epochs: unknown key; did you mean train.epochs?",
+            "\nhere.yaml:3: trainer.lr: unknown key; did you mean optimizer.lr?",
+            "\nhere.yaml:3: trainer.quantum: unknown key (docs/recipe.md");
+    /* a section of theirs is one of ours with another name, or says what a name in it is about */
+    SET_REFUSED("dataset.train=x", "did you mean data.train?");
+    SET_REFUSED("experiment.seed=x", "did you mean run.seed?");
+    SET_REFUSED("trainer.steps=x", "did you mean train.steps?");
+    SET_REFUSED("tensorboard.enabled=true", "did you mean log.tensorboard?");
+    SET_REFUSED("deepspeed.of.mine=true", "did you mean parallel.data?");
+    /* flags have other letters in place of dots */
+    SET_REFUSED("optimizer_lr=1", "did you mean optimizer.lr?");
+    SET_REFUSED("checkpoint-every-steps=1", "did you mean checkpoint.every_steps?");
+    SET_REFUSED("parallel_prefetch_backward=BACKWARD_POST", "did you mean parallel.prefetch.backward");
     REFUSED(MINIMAL "training: {quantum: 8}\n", "here.yaml:3: training: unknown key (docs/recipe.md");
 }
 
@@ -110,6 +125,9 @@ static void no_guess_leads_far(void **state)
         "eval.metrics.of.mine=1",
         "train.interval=1",
         "train.mode=1",
+        "optimizer_lr_=1",
+        "log.epochs=1",
+        "model.tensorboard_of=1",
         "eval.train=1",
         "model.every=1",
         "data.name_of=1",
@@ -244,6 +262,10 @@ static void values_are_taken(void **state)
             char key[64];
             snprintf(key, sizeof key, "%.*s", (int)strcspn(of, " "), of);
             of += strlen(key);
+            if (!strcmp(key, "loss.type")) { /* a member of the key `loss` (test_refusals.c) */
+                assert_true(ls_key_find("loss") >= 0);
+                continue;
+            }
             assert_true(ls_key_find(key) >= 0);
             const bool with_value = f->ours && (strchr(f->ours, ':') || ls_key_find(f->ours) < 0);
             if (with_value && !is_taken_as(key, f->ours))

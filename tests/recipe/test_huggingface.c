@@ -69,6 +69,27 @@ static void a_recipe_takes_what_it_does_not_say(void **state)
     }
 }
 
+/* Even what the model is. */
+static void the_file_says_the_type(void **state)
+{
+    (void)state;
+    static const char *const configs[] = { "{" QWEN2 "}", "{" LLAMA "}" }, *const types[] = { "qwen2",
+                                                                                              "llama" };
+    for (int i = 0; i < 2; i++) {
+        ls_recipe *r;
+        write_config(configs[i]);
+        ASSERT_OK(load(&r, "layers: 3", NULL));
+        assert_string_equal(r->model.type, types[i]);
+        assert_string_equal(ls_recipe_origin(r, "model.type"), ls_test_path("config.json"));
+        ls_recipe_destroy(&r);
+    }
+    ls_recipe *r = NULL;
+    write_config("{\"model_type\": \"mistral\"}");
+    ASSERT_FAILS(load(&r, "layers: 3", NULL), LS_E_UNSUPPORTED, "\"model_type\" is mistral");
+    write_config("{\"layers\": 2}");
+    ASSERT_FAILS(load(&r, "layers: 3", NULL), LS_E_USAGE, "model.type is missing");
+}
+
 static void and_a_t5(void **state)
 {
     (void)state;
@@ -435,6 +456,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_recipe_takes_what_it_does_not_say),
+        cmocka_unit_test(the_file_says_the_type),
         cmocka_unit_test(and_a_t5),
         cmocka_unit_test(other_models_are_refused),
         cmocka_unit_test(every_key_is_read_or_refused),

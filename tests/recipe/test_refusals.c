@@ -72,6 +72,15 @@ static void wrong_values_say_what_is_needed(void **state)
     SET_REFUSED("precision.param=f31", "element type");
     SET_REFUSED("precision.param=i32", "precision.param", "i32");
     SET_REFUSED("train=3", "keys are needed here");
+    SET_REFUSED("train.early_stopping=3", "such as `train.early_stopping: {patience: 3}`");
+    SET_REFUSED("train.early_stopping=true", "such as `train.early_stopping: {patience: ...}`");
+    SET_REFUSED("checkpoint.best=eval_loss", "such as `checkpoint.best: {metric: eval_loss}`");
+    SET_REFUSED("loss={type: CrossEntropyLoss, of: y}", "did you mean cross_entropy?");
+    SET_REFUSED("loss={type: nn.L1Loss, of: y}", "did you mean mae?");
+    SET_REFUSED("loss={type: smooth_l1, of: y}", "did you mean huber?", "divided by `delta`");
+    SET_REFUSED("loss={type: cross_entropy, of: y, label_smoothing: 0.1}",
+                "a loss has no 'label_smoothing'; did you mean the key train.label_smoothing?");
+    SET_REFUSED("loss={type: mse, off: y}", "there is no 'off'; did you mean 'of'?");
     SET_REFUSED("parallel.mesh={dp: auto, tp: auto}", "only one axis");
     SET_REFUSED("parallel.mesh={DP: 1}", "not a name for an axis");
     SET_REFUSED("parallel.mesh={}", "axes such as");
@@ -117,7 +126,9 @@ static void impossible_combinations_are_refused(void **state)
     SET_REFUSED("precision.param=f64", "device ref");
     SET_REFUSED("checkpoint.best={metric: eval_accuracy, mode: min}", "better when it is larger",
                 "checkpoint.best.mode: max");
-    SET_REFUSED("checkpoint.best.metric=accuracy", "or eval_NAME of a metric, such as eval_loss");
+    SET_REFUSED("checkpoint.best.metric=accuracy",
+                "or eval_NAME of a metric, such as eval_loss or eval_accuracy");
+    SET_REFUSED("checkpoint.best.metric=f1_kind", "such as eval_loss or eval_f1_kind");
     SET_REFUSED("checkpoint.best.metric=eval_", "or eval_NAME of a metric");
     SET_REFUSED("optimizer={type: sgd, nesterov: true}", "momentum");
     SET_REFUSED("schedule={type: cosine, total_steps: 5, warmup_steps: 5}", "warm-up");

@@ -63,7 +63,6 @@ static const char *other_value(const ls_key *k, char buffer[64])
         { "data.sampler", "balanced" },
         { "schedule.div_factor", "10" },
         { "schedule.final_div_factor", "100" },
-        { "train.class_weights", "balanced" },
         { "optimizer.decay_rate", "-0.5" },
         { "optimizer.betas", "[0.5, 0.75]" },
         { "optimizer.groups", "[{match: \"pattern:*bias\", lr_factor: 0.5}]" },

@@ -28,11 +28,22 @@ static ls_status evaluate(ls_group *g, job *j, ls_trainer *t)
     return LS_OK;
 }
 
+static ls_status begin(const job *j, ls_trainer *t)
+{
+    ls_weights *w;
+    if (!j->weights)
+        return j->load ? ls_trainer_load_checkpoint(t, j->load) : ls_trainer_init(t, 3);
+    LS_TRY(ls_weights_open(&w, j->weights));
+    const ls_status s = ls_trainer_load(t, w);
+    ls_weights_close(&w);
+    return s;
+}
+
 static ls_status train(ls_group *g, job *j, ls_trainer *t)
 {
     const ls_share share = t->compiled.share;
     int32_t ids[M][ROWS * TOKENS], targets[M][ROWS * TOKENS];
-    LS_TRY(j->load ? ls_trainer_load_checkpoint(t, j->load) : ls_trainer_init(t, 3));
+    LS_TRY(begin(j, t));
     LS_TRY(evaluate(g, j, t));
     for (int step = j->first; step < STEPS; step++) {
         for (int64_t k = 0; k < share.count; k++)
@@ -71,7 +82,7 @@ static ls_status rank(ls_group *g, void *context)
     ls_trainer *t;
     o.group = g;
     o.parallel.rank = ls_group_rank(g);
-    LS_TRY(ls_trainer_create_with(&t, build_decoder, &j->model, &o));
+    LS_TRY(ls_trainer_create_with(&t, j->build ? j->build : build_decoder, &j->model, &o));
     const ls_status s = j->parameters ? save_parameters(t, j->parameters) : train(g, j, t);
     ls_trainer_destroy(&t);
     return s;

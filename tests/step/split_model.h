@@ -37,7 +37,9 @@ ls_status build_decoder(ls_graph *g, const void *config, int64_t batch);
 typedef struct job {
     ls_trainer_opts o;
     ls_decoder_config model;
+    ls_build_fn build;       /* of the model's configuration; NULL: build_decoder */
     const char *save, *load; /* checkpoint folders */
+    const char *weights;     /* a file to begin with */
     int first;               /* step to begin with */
     const char *parameters;  /* only saves them in this file */
     double losses[STEPS], norms[STEPS];

@@ -325,12 +325,43 @@ static void too_many_in_a_row(void **state)
     ASSERT_FAILS(ls_trainer_create_with(&t, build, &j.model, &j.o), LS_E_USAGE, "nonfinite 7");
 }
 
+static ls_status build_classes(ls_graph *g, const void *config, int64_t batch)
+{
+    (void)config;
+    ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, batch, IN)), y = ls_input(g, "y", LS_TYPE(LS_I32, batch));
+    ls_loss(g, "ce", ls_cross_entropy(g, ls_linear(g, "out", x, OUT), y), 1, LS_BY_VALID, "y");
+    return ls_graph_finish(g);
+}
+
+/* A label that is not a class is named, and not only the NaN that it makes. */
+static void a_label_that_is_not_a_class(void **state)
+{
+    (void)state;
+    ls_trainer *t;
+    ls_step_result r;
+    float x[ROWS][IN] = { { 1 }, { 2 } };
+    int32_t y[ROWS] = { 0, LS_IGNORE_LABEL, OUT, 1 };
+    const ls_tensor tx = ls_tensor_of(x, &LS_TYPE(LS_F32, ROWS, IN)),
+                    ty = ls_tensor_of(y, &LS_TYPE(LS_I32, ROWS));
+    ASSERT_OK(ls_trainer_create(&t, build_classes, NULL, .micro_batch = ROWS));
+    ASSERT_OK(ls_trainer_init(t, 1));
+    ASSERT_OK(ls_trainer_put(t, "x", &tx, 0));
+    ASSERT_OK(ls_trainer_put(t, "y", &ty, 0));
+    ASSERT_FAILS(ls_trainer_run(t, ROWS, 1e-2, &r), LS_E_NUMERIC,
+                 "label 4 of row 2 is not a class: labels are 0 to 3, or -100 for none", "test_nonfinite.c:");
+    y[2] = OUT - 1;
+    ASSERT_OK(ls_trainer_put(t, "x", &tx, 0));
+    ASSERT_OK(ls_trainer_put(t, "y", &ty, 0));
+    ASSERT_OK(ls_trainer_run(t, ROWS, 1e-2, &r));
+    ls_trainer_destroy(&t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(every_layout),      cmocka_unit_test(every_optimizer),
         cmocka_unit_test(every_type),        cmocka_unit_test(a_gradient_that_is_too_large),
-        cmocka_unit_test(too_many_in_a_row),
+        cmocka_unit_test(too_many_in_a_row), cmocka_unit_test(a_label_that_is_not_a_class),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -360,6 +360,11 @@ static void fields_of_ones_own(void **state)
     for (int i = 0; i < N; i++)
         for (int k = 0; k < OUT; k++)
             assert_true(wide_y[k][i] == (double)y[i][k]);
+    /* a tensor whose strides were forgotten */
+    ls_tensor still = { wide, LS_TYPE(LS_F64, N, IN), { 0 } };
+    ASSERT_FAILS(ls_predictor_put(p, "x", &still), LS_E_ARG, "all strides are 0: make the tensor with");
+    still = (ls_tensor){ wide_y, LS_TYPE(LS_F64, N, OUT), { 0 } };
+    ASSERT_FAILS(ls_predictor_get(p, "y", &still), LS_E_ARG, "ls_tensor_of");
     /* no rows */
     in = rows_of(NULL, LS_TYPE(LS_F32, 0, IN));
     ASSERT_OK(ls_predictor_put(p, "x", &in));

@@ -35,7 +35,8 @@ static void misuse(void **state)
     ASSERT_FAILS(ls_predictor_put(p, "y", &y), LS_E_ARG, "no input \"y\"");
     ASSERT_FAILS(ls_predictor_put(p, "x", &two), LS_E_SHAPE,
                  "\"x\" is f32 [8, 2], the model takes f32 [8, 3]");
-    ASSERT_FAILS(ls_predictor_put(p, "x", &whole), LS_E_SHAPE, "\"x\" is i32 [8]");
+    ASSERT_FAILS(ls_predictor_put(p, "x", &whole), LS_E_SHAPE, "\"x\" is i32 [8]",
+                 "dimension 0 is the samples");
     ASSERT_FAILS(ls_predictor_put(p, "id", &in), LS_E_SHAPE, "\"id\" is f32 [8, 3]", "i32 [8]");
     ASSERT_OK(ls_predictor_put(p, "x", &in));
     ASSERT_FAILS(ls_predictor_run(p, 2), LS_E_ARG, "\"id\" was not put since the last run");
@@ -114,7 +115,7 @@ static void refused_memory(void **state)
         ASSERT_OK(whole_life(t, open ? dir : NULL, have));
         const int64_t points = ls_fault_disarm();
         assert_true(points > 100);
-        for (int64_t n = 0; n < points; n += points > 400 && n > 20 && n < points - 60 ? 7 : 1) {
+        for (int64_t n = 0; n<points; n += points> 400 && n > 20 && n < points - 60 ? 7 : 1) {
             ls_fault_arm(kinds, n, LS_FAIL_ONCE);
             const ls_status s = whole_life(t, open ? dir : NULL, have);
             ls_fault_disarm();

@@ -115,12 +115,13 @@ static const char *text(const ls_trainer_opts *o)
     static char s[300];
     const ls_parallel *p = &o->parallel;
     char mesh[128];
-    snprintf(s, sizeof s,
-             "%s, data %d, units %s, reshard %lld, gather %d, prefetch %lld, offload %d, synchronize %d, "
-             "recompute %s, %s",
-             ls_mesh_text(mesh, &p->mesh), p->data, p->units, (long long)p->reshard_after_forward, p->gather,
-             (long long)p->prefetch_forward, p->offload, p->synchronize, o->recompute ? o->recompute : "none",
-             ls_dtype_name(o->param));
+    snprintf(
+        s, sizeof s,
+        "%s, data %d, units %s, reshard %lld, gather %d, prefetch %lld %lld, offload %d, synchronize %d, "
+        "recompute %s, %s",
+        ls_mesh_text(mesh, &p->mesh), p->data, p->units, (long long)p->reshard_after_forward, p->gather,
+        (long long)p->prefetch_forward, (long long)p->prefetch_backward, p->offload, p->synchronize,
+        o->recompute ? o->recompute : "none", ls_dtype_name(o->param));
     return s;
 }
 
@@ -165,7 +166,7 @@ static bool combination(int i, ls_trainer_opts *o)
     };
     static const int64_t RESHARD[] = { -1, 0, 2 };
     const int mesh = i % 8, reshard = i / 8 % 3, gather = i / 24 % 2, each = i / 48 % 2, units = i / 96 % 4,
-              prefetch = i / 384 % 3, recompute = i / 1152 % 2, offload = i / 2304 % 2;
+              prefetch = i / 384 % 4, recompute = i / 1536 % 2, offload = i / 3072 % 2;
     *o = options(MESHES[mesh].dp, MESHES[mesh].shard);
     ls_parallel *p = &o->parallel;
     p->data = MESHES[mesh].data;
@@ -173,7 +174,8 @@ static bool combination(int i, ls_trainer_opts *o)
     p->gather = mapping_or_auto(gather ? LS_GATHER_COPY : LS_GATHER_MAP);
     p->synchronize = each ? LS_SYNCHRONIZE_EACH : LS_SYNCHRONIZE_ONCE;
     p->units = UNITS[units];
-    p->prefetch_forward = p->prefetch_backward = prefetch;
+    p->prefetch_forward = prefetch;
+    p->prefetch_backward = prefetch == 3 ? LS_BACKWARD_POST : prefetch;
     p->prefetch_memory = prefetch == 2 ? 25000 : 0; /* some blocks */
     p->offload = offload ? LS_OFFLOAD_CPU : LS_OFFLOAD_NONE;
     p->bucket_bytes = 4000;
@@ -181,7 +183,7 @@ static bool combination(int i, ls_trainer_opts *o)
     o->clip_norm = 0.5;
     return ls_parallel_check(p) == LS_OK;
 }
-enum { COMBINATIONS = 4608 };
+enum { COMBINATIONS = 6144 };
 
 static int stride(void)
 {
@@ -372,6 +374,22 @@ static void offload_fits(void **state)
     }
 }
 
+/* BACKWARD_POST needs the memory of a gather that nothing hides, less than BACKWARD_PRE. */
+static void post_needs_less_memory_than_pre(void **state)
+{
+    (void)state;
+    static const int64_t BACKWARD[] = { 0, LS_BACKWARD_POST, 1 };
+    size_t bytes[3];
+    for (int i = 0; i < 3; i++) {
+        ls_trainer_opts o = options(2, 0);
+        o.parallel.units = UNITS[1];
+        o.parallel.gather = LS_GATHER_COPY;
+        o.parallel.prefetch_backward = BACKWARD[i];
+        ASSERT_OK(device_bytes(o, &bytes[i]));
+    }
+    assert_true(bytes[1] == bytes[0] && bytes[1] < bytes[2]);
+}
+
 static ls_status other_programs(ls_group *g, void *context)
 {
     (void)context;
@@ -406,6 +424,7 @@ int main(void)
         cmocka_unit_test(reference_device),
         cmocka_unit_test(frozen_parameters),
         cmocka_unit_test(offload_fits),
+        cmocka_unit_test(post_needs_less_memory_than_pre),
         cmocka_unit_test(different_programs),
     };
     return cmocka_run_group_tests(tests, make_data, NULL);

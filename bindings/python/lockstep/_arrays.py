@@ -59,9 +59,31 @@ def named(function, handle):
     return {list[i].name.decode(): list[i].tensor.type for i in range(n)}
 
 
-def as_fields(arrays, n=None):
-    """The arrays of a dict, all with as many rows; float16 and bool become types that models take."""
-    made = {}
+def numpy_of(number):
+    """numpy's type of an ls_dtype, or None."""
+    return _dtypes.get(number)
+
+
+def _as_type(name, values, type):
+    """Whole numbers as the type that the model takes, which Python's own and numpy's int64 are not."""
+    if type is None or values.dtype.kind not in "iu" or values.dtype == type:
+        return values
+    if type.kind == "f":
+        return values.astype(np.float64)
+    limits = np.iinfo(type)
+    if values.size and (values.min() < limits.min or values.max() > limits.max):
+        raise ValueError("%r has %s to %s: the model takes %s" % (name, values.min(), values.max(), type))
+    return values.astype(type)
+
+
+def as_fields(arrays, types={}):
+    """The arrays of a dict, all with as many rows; float16 and bool become types that models take, whole
+    numbers those of `types`, {name: numpy's type}."""
+    if not hasattr(arrays, "items"):
+        raise TypeError(
+            "the arrays are a dict of fields, as {'x': x, 'y': y}, not %s" % type(arrays).__name__
+        )
+    made, n = {}, None
     for name, values in arrays.items():
         values = np.asarray(values)
         if values.dtype == np.float16:
@@ -73,7 +95,7 @@ def as_fields(arrays, n=None):
                 "%r has the shape %s: the first dimension is the samples, %s here" % (name, values.shape, n)
             )
         n = len(values)
-        made[name] = values
+        made[name] = _as_type(name, values, types.get(name))
     return made, n or 0
 
 

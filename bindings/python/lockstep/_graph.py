@@ -8,17 +8,33 @@ struct of options.
 
 import contextlib
 import ctypes
+import numbers
 import os
+import re
 import sys
 
-from ._arrays import shape_of, type_of
-from ._library import arguments_of, constant, convert, ctype, default_of, fill, library, result_of, struct
+from ._arrays import numpy_of, shape_of, type_of
+from ._library import (
+    arguments_of,
+    call,
+    constant,
+    convert,
+    ctype,
+    default_of,
+    fill,
+    functions,
+    library,
+    result_of,
+    struct,
+)
 
 _files = {}  # the library keeps pointers to the names of files
 
 
 class Value:
     """A value of a graph. + - * / ** @ and unary - build the op; a number beside it becomes a constant."""
+
+    __array_ufunc__ = None  # numpy leaves array + value to this class
 
     def __init__(self, graph, c):
         self._graph, self._as_parameter_ = graph, c
@@ -39,7 +55,11 @@ class Value:
     def _with(self, op, other):
         if isinstance(other, Value):
             return self._graph._call("ls_" + op, (self, other), {})
-        return self._graph._call("ls_%s_const" % op, (self, other), {})
+        if not isinstance(other, numbers.Real):
+            raise TypeError(
+                "a value of the graph and %s: arrays come in by g.input, or as numbers" % type(other).__name__
+            )
+        return self._graph._call("ls_%s_const" % op, (self, float(other)), {})
 
     def __add__(self, other):
         return self._with("add", other)
@@ -76,19 +96,31 @@ class Graph:
 
     def __init__(self, handle):
         self._handle = handle
+        self._inputs = {}  # name: numpy's type
 
     def __getattr__(self, name):
-        for function in ("ls_%s_with" % name, "ls_%s_dims" % name, "ls_" + name):
-            arguments = arguments_of(function)
-            if arguments and arguments[0][0].replace("const ", "") == "ls_graph *":
-                return lambda *given, **options: self._call(function, given, options)
-        raise AttributeError(
-            "a graph has no method %r: its methods are the functions of lockstep/graph.h and nn.h" % name
-        )
+        function = _function_of(name)
+        if not function:
+            raise AttributeError(
+                "a graph has no method %r: its methods are the functions of lockstep/graph.h and nn.h" % name
+            )
+
+        def method(*given, **options):
+            return self._call(function, given, options)
+
+        method.__name__ = method.__qualname__ = name
+        method.__doc__ = "%s(%s), %s of lockstep/graph.h or nn.h" % (name, _signature(function), function)
+        return method
+
+    def __dir__(self):
+        names = {re.sub("_(with|dims)$", "", name[3:]) for name in functions()}
+        return sorted(super().__dir__()) + sorted(name for name in names if _function_of(name))
 
     def input(self, name, shape, dtype="f32"):
         """An input [batch, ..]: the field `name` of the samples."""
-        return self._call("ls_input", (name, type_of(shape, constant("ls_dtype", dtype))), {})
+        number = constant("ls_dtype", dtype)
+        self._inputs[name] = numpy_of(number)
+        return self._call("ls_input", (name, type_of(shape, number)), {})
 
     @contextlib.contextmanager
     def scope(self, name, block=""):
@@ -119,7 +151,9 @@ class Graph:
             elif k < len(arguments) and arguments[k][1] in options:
                 value = options.pop(arguments[k][1])
             else:
-                raise TypeError("%s: the argument %r is missing" % (function, name))
+                raise TypeError(
+                    "%s: the argument %r is missing; it takes %s" % (function, name, _signature(function))
+                )
             if type == "int" and isinstance(
                 value, (list, tuple)
             ):  # its length, and the elements in the next argument
@@ -136,7 +170,7 @@ class Graph:
                 "%s takes %s; too much: %s"
                 % (function, ", ".join(n for _, n in arguments), list(given) + list(options))
             )
-        return self._result(result_of(function), getattr(library, function)(self._handle, *values))
+        return self._result(result_of(function), call(function, self._handle, *values))
 
     def _result(self, type, c):
         if type == "ls_value":
@@ -146,6 +180,29 @@ class Graph:
         ):  # ls_recurrent
             return tuple(Value(self, getattr(c, member)) for member in c._types_)
         return c
+
+
+def _function_of(name):
+    """The function of C that is method `name` of a graph, or None."""
+    for function in ("ls_%s_with" % name, "ls_%s_dims" % name, "ls_" + name):
+        arguments = arguments_of(function)
+        if arguments and arguments[0][0].replace("const ", "") == "ls_graph *":
+            return function
+    return None
+
+
+def _signature(function):
+    """The arguments as Python has them: a list in place of its length and elements, options by name."""
+    words, arguments = [], arguments_of(function)[1:]
+    for k, (type, name) in enumerate(arguments):
+        following = arguments[k + 1][0] if k + 1 < len(arguments) else ""
+        if name == "o" and type.endswith("_opts *"):
+            words += ["*"] + list(struct(type.replace("const ", "").rstrip(" *"))._types_)
+        elif not (
+            type == "int" and following.endswith("*") and "char" not in following and "_opts" not in following
+        ):
+            words.append(name)
+    return ", ".join(words)
 
 
 def _options(type, options, keep):

@@ -7,6 +7,7 @@ made.
 """
 
 import ctypes
+import difflib
 import os
 import re
 
@@ -188,6 +189,11 @@ def arguments_of(name):
     return _prototypes[name][1] if name in _prototypes else None
 
 
+def functions():
+    """The names of all functions."""
+    return list(_prototypes)
+
+
 def result_of(name):
     return _prototypes[name][0]
 
@@ -205,15 +211,52 @@ def constant(type, value):
     return found[0]
 
 
+def _no_member(struct, name, members):
+    near = difflib.get_close_matches(name, members, 1)
+    hint = "; did you mean %r?" % near[0] if near else ""
+    if name in ("lr", "learning_rate"):
+        hint = "; the learning rate is an argument of fit and of step"
+    return TypeError("%s has no member %r%s; it has %s" % (struct, name, hint, ", ".join(members)))
+
+
+def _described(type):
+    """What Python's value for this type of C is."""
+    name = type.replace("const ", "").replace("struct ", "").rstrip(" *")
+    if type == "const char *":
+        return "a text"
+    if name == "ls_value":
+        return "a value of the graph"
+    if name in _sizes:
+        return "a dict with some of " + ", ".join(struct(name)._types_)
+    return {"double": "a number", "float": "a number", "_Bool": "True or False"}.get(
+        name, "a whole number" if name in _scalars and "*" not in type else type
+    )
+
+
+def call(name, *values):
+    """A function of the library; an argument of a wrong type is named."""
+    try:
+        return getattr(library, name)(*values)
+    except ctypes.ArgumentError as error:
+        k = int(re.search("argument ([0-9]+)", str(error))[1]) - 1
+        type, argument = _prototypes[name][1][k]
+        raise TypeError("%s: %s is %s, not %r" % (name, argument, _described(type), values[k])) from None
+
+
 def fill(target, values, keep):
     """Members of a struct from a dict, of a struct inside from a dict inside. `keep` gets what must outlive
     the call."""
     for name, value in values.items():
         if name not in target._types_:
+            raise _no_member(type(target).__name__, name, list(target._types_))
+        made = convert(target._types_[name], value, keep, getattr(target, name))
+        try:
+            setattr(target, name, made)
+        except TypeError:
             raise TypeError(
-                "%s has no member %r; it has %s" % (type(target).__name__, name, ", ".join(target._types_))
-            )
-        setattr(target, name, convert(target._types_[name], value, keep, getattr(target, name)))
+                "%s: %s is %s, not %r"
+                % (type(target).__name__, name, _described(target._types_[name]), value)
+            ) from None
 
 
 def convert(type, value, keep, before=None):

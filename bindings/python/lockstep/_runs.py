@@ -40,15 +40,18 @@ class Run:
         Where a row lacks a key there is NaN, or None among texts. Of a step that a restart repeated, the last
         row counts.
         """
-        rows = {}
+        rows, kinds = {}, dict.fromkeys(("step", "eval", "epoch", "checkpoint"))
         with open(os.path.join(self.path, "metrics.jsonl")) as file:
             for line in file:
                 if not line.endswith("\n"):
                     break  # it is being written
                 row = json.loads(line)
+                kinds[row.get("kind")] = None
                 if row.get("kind") == kind:
                     rows.pop(row.get("step", len(rows)), None)
                     rows[row.get("step", len(rows))] = row
+        if kind not in kinds:
+            raise ValueError("no rows of kind %r; there are %s" % (kind, ", ".join(kinds)))
         keys = dict.fromkeys(key for row in rows.values() for key in row if key != "kind")
         return {key: _column([row.get(key) for row in rows.values()]) for key in keys}
 
@@ -72,26 +75,30 @@ def _column(values):
     return np.array([float("nan") if value is None else value for value in values], dtype=float)
 
 
-def train(recipe, *, train=None, eval=None, name=None, storage=None, set={}, quiet=True):
+def train(recipe, *, train=None, eval=None, name=None, storage=None, set={}, allow_change=False, quiet=True):
     """`lockstep train` in a process of its own; returns the Run. A failure is Error with the command's
     message.
 
     `recipe` is a path, the name of a bundled recipe, or a dict of keys as in a recipe. `train` and `eval` are
     dicts of arrays, one for each field of the model, which are written as .npy files to the folder
     STORAGE/NAME.arrays; without `eval` nothing is evaluated. `set` changes keys: {"optimizer.lr": 1e-3}. As
-    with the command, the same call continues a run that was stopped."""
+    with the command, the same call continues a run that was stopped, and is refused with other arrays or
+    settings unless `allow_change` is true."""
     sets = dict(set)
     if name is not None:
         sets["run.name"] = name
     if storage is not None:
         sets["run.storage"] = str(storage)
-    arrays = {split: given for split, given in (("train", train), ("eval", eval)) if given}
+    given = (("train", train), ("eval", eval))
+    arrays = {split: as_fields(fields)[0] for split, fields in given if fields is not None}
     for split, given in arrays.items():
         sets["data.type"] = "arrays"
         sets["data." + split] = {field: "%s_%s.npy" % (split, field) for field in given}
-    if train and not eval:
+    if train is not None and eval is None:
         sets.setdefault("eval.every_epochs", -1)
     name, storage = _where(recipe, _words(sets))
+    if not allow_change and os.path.exists(os.path.join(storage, name, "checkpoints", "latest")):
+        _check_same(os.path.join(storage, name), arrays.get("train", {}))
     for split, given in arrays.items():
         sets["data." + split] = _write(os.path.join(storage, name + ".arrays"), split, given)
     if isinstance(recipe, dict):
@@ -101,7 +108,8 @@ def train(recipe, *, train=None, eval=None, name=None, storage=None, set={}, qui
         with open(path, "w") as file:
             json.dump(recipe, file, indent=1)  # which is YAML
         recipe = path
-    words = [command(), "train", str(recipe), "--no-progress"] + ["-q"] * quiet
+    words = [command(), "train", str(recipe), "--no-progress"]
+    words += ["-q"] * bool(quiet) + ["--allow-change"] * bool(allow_change)
     for word in _words(sets):
         words += ["--set", word]
     done = subprocess.run(words, stderr=subprocess.PIPE if quiet else None, text=True)
@@ -113,7 +121,7 @@ def train(recipe, *, train=None, eval=None, name=None, storage=None, set={}, qui
                 else "LS_E_USAGE" if done.returncode == 2 else "LS_E_INTERNAL"
             )
         ]
-        message = (done.stderr or "").strip()
+        message = (done.stderr or "").strip().replace("--allow-change", "allow_change=True")
         raise Error(status, message or "lockstep train ended with status %d" % done.returncode)
     return Run(os.path.join(storage, name))
 
@@ -148,11 +156,23 @@ _free = ctypes.CDLL(None).free
 _free.argtypes, _free.restype = [ctypes.c_void_p], None
 
 
+def _check_same(run, arrays):
+    """The arrays that a run was trained with stay, unless the caller wants others."""
+    for name, values in arrays.items():
+        path = os.path.join(run + ".arrays", "train_%s.npy" % name)
+        old = np.load(path) if os.path.exists(path) else values
+        if not np.array_equal(old, values, equal_nan=values.dtype.kind == "f"):
+            raise ValueError(
+                "%r differs from the array that %s was trained with: give another name for a new run, or "
+                "continue with the change, allow_change=True" % (name, run)
+            )
+
+
 def _write(folder, split, arrays):
     """The files of the arrays, and what data.train and data.eval say of them."""
     os.makedirs(folder, exist_ok=True)
     names = {}
-    for name, values in as_fields(arrays)[0].items():
+    for name, values in arrays.items():
         path = os.path.abspath(os.path.join(folder, "%s_%s.npy" % (split, name)))
         np.save(path + ".part.npy", values)
         os.replace(path + ".part.npy", path)

@@ -7,7 +7,7 @@ import numpy as np
 
 from ._arrays import as_fields, dtype_of, named, shape_of, tensor_of
 from ._graph import Graph
-from ._library import Error, build_function, constants, default_of, fill, library, struct
+from ._library import Error, build_function, call, constants, default_of, fill, library, struct
 
 
 class Step:
@@ -38,7 +38,7 @@ class Trainer:
     """
 
     def __init__(self, build, *, seed=0, **options):
-        self._handle, self._error, self._keep = ctypes.c_void_p(), None, []
+        self._handle, self._error, self._keep, self._types = ctypes.c_void_p(), None, [], {}
         made = default_of("ls_trainer_opts")
         made.padding = True
         fill(made, options, self._keep)
@@ -51,13 +51,14 @@ class Trainer:
             if self._error:
                 raise self._error from None
             raise
-        library.ls_trainer_init(self._handle, seed)
+        call("ls_trainer_init", self._handle, seed)
 
     def _build(self, build):
         def called(graph, _, batch):
             try:
                 g = Graph(graph)
                 build(g, batch)
+                self._types = g._inputs
                 return library._handle.ls_graph_finish(ctypes.c_void_p(graph))
             except Error as error:
                 return error.status
@@ -75,11 +76,11 @@ class Trainer:
 
     def step(self, lr, **arrays):
         """One step on these samples, up to micro_batch * micro_batches of them."""
-        fields, n = as_fields(arrays)
+        fields, n = as_fields(arrays, self._types)
         result = struct("ls_step_result")()
         for name, values in fields.items():
             library.ls_trainer_put(self._handle, name.encode(), ctypes.byref(tensor_of(values)), 0)
-        library.ls_trainer_run(self._handle, n, lr, ctypes.byref(result))
+        call("ls_trainer_run", self._handle, n, lr, ctypes.byref(result))
         return Step(result)
 
     def fit(self, arrays, *, epochs, lr, shuffle=True, seed=0, first_epoch=0):
@@ -87,7 +88,9 @@ class Trainer:
         function of the epoch. The order of an epoch follows from `seed` and its number, of which the first is
         `first_epoch`.
         """
-        fields, n = as_fields(arrays)
+        fields, n = as_fields(arrays, self._types)
+        if not n:
+            raise ValueError("no samples to train on")
         losses = []
         for epoch in range(first_epoch, first_epoch + epochs):
             order = np.random.default_rng([seed, epoch]).permutation(n) if shuffle else np.arange(n)
@@ -105,13 +108,13 @@ class Trainer:
 
     def fit_scaling(self, arrays):
         """Finds the scaling of the fields that the model scales, over all samples."""
-        _with_set(arrays, lambda set: library.ls_trainer_fit(self._handle, set))
+        self._with_set(arrays, lambda set: library.ls_trainer_fit(self._handle, set))
 
     def evaluate(self, arrays):
         """{name: value}: "loss", and the metrics that the model measures, over all samples."""
         n = ctypes.c_int()
         metrics = (struct("ls_metric") * 256)()
-        _with_set(
+        self._with_set(
             arrays,
             lambda set: library.ls_trainer_evaluate(
                 self._handle, set, ctypes.addressof(metrics), 256, ctypes.byref(n)
@@ -161,16 +164,17 @@ class Trainer:
     def load_checkpoint(self, folder):
         library.ls_trainer_load_checkpoint(self._handle, str(folder).encode())
 
-
-def _with_set(arrays, call):
-    fields, _ = as_fields(arrays)
-    set = ctypes.c_void_p()
-    try:
-        for name, values in fields.items():
-            library.ls_dataset_put(ctypes.byref(set), name.encode(), ctypes.byref(tensor_of(values)))
-        call(set)
-    finally:
-        library.ls_dataset_close(ctypes.byref(set))
+    def _with_set(self, arrays, use):
+        fields, n = as_fields(arrays, self._types)
+        if not n:
+            raise ValueError("no samples")
+        set = ctypes.c_void_p()
+        try:
+            for name, values in fields.items():
+                library.ls_dataset_put(ctypes.byref(set), name.encode(), ctypes.byref(tensor_of(values)))
+            use(set)
+        finally:
+            library.ls_dataset_close(ctypes.byref(set))
 
 
 class Predictor:
@@ -210,8 +214,11 @@ class Predictor:
             name: shape_of(t)[1:] for name, t in named(library.ls_predictor_outputs, self._handle).items()
         }
 
-    def __call__(self, **arrays):
-        fields, n = as_fields(arrays)
+    def __call__(self, *given, **arrays):
+        inputs = named(library.ls_predictor_inputs, self._handle)
+        if given:
+            raise TypeError("name the arrays: p(%s)" % ", ".join("%s=array" % name for name in inputs))
+        fields, n = as_fields(arrays, {name: dtype_of(type) for name, type in inputs.items()})
         for name, values in fields.items():
             library.ls_predictor_put(self._handle, name.encode(), ctypes.byref(tensor_of(values)))
         library.ls_predictor_run(self._handle, n)

@@ -11,6 +11,7 @@ const secondsOf = step => step.view.programs.reduce((sum, p) => sum + p.runs * p
 const facts = h('dl', { className: 'facts', attributes: { 'aria-live': 'polite' } });
 const fact = (name, value) => value ? h('div', {}, h('dt', {}, name), h('dd', {}, value)) : null;
 const placed = o => o.placement ? ' {' + Object.entries(o.placement).map(([axis, p]) => axis + ': ' + p).join(', ') + '}' : '';
+const computes = (node, step) => fact('computes', step.view.kinds[node.op]);
 const typed = o => o ? o.type + placed(o) : 'none';
 const placeOf = o => !o.memory ? '' : o.memory + (o.name ? ` "${o.name}"` : '') + (o.offset || !o.name ? ` +${count(o.offset)} B` : '');
 const share = (x, step) => step.kind && x ? `${seconds(x)}, ${percent(x / secondsOf(step))} of the step` : '';
@@ -30,7 +31,7 @@ function collectiveFacts(x, step) {
   const what = !c.group ? [fact('moved', bytes(c.bytes))] : [fact('over', `${c.group}, ${c.ranks} ranks`), /* no group: a copy between host and device */
     fact('received', c.mapped && !c.bytes ? 'nothing: the ranks of a host map one copy' : bytes(c.bytes) + (c.mapped ? ', into a copy that the ranks of a host share' : '')),
     fact('types', (c.from === c.to ? c.from : `${c.from} to ${c.to}`) + (c.kind === 'all_gather' ? '' : `, summed in ${c.via}`))];
-  return [h('h3', {}, `${c.kind} of ${c.unit || 'a value'}`), ...what,
+  return [h('h3', {}, `${c.kind} of ${c.unit || 'a value'}`), computes(x.start.node, step), ...what,
     fact('overlaps', between.length ? `${between.length} kernel${between.length > 1 ? 's' : ''}, ${between[0].node.op} to ${between[between.length - 1].node.op}` +
       (step.kind ? `, ${seconds(over)}` : '') : 'nothing'),
     fact('wait', step.kind ? share(x.wait.seconds, step) : ''),
@@ -38,7 +39,7 @@ function collectiveFacts(x, step) {
 }
 function spanFacts(span, step) {
   const { node, types } = span;
-  return [h('h3', {}, `${node.op}  ${node.scope || '(top level)'}`),
+  return [h('h3', {}, `${node.op}  ${node.scope || '(top level)'}`), computes(node, step),
     fact('phase', `${span.phase}${node.note === 'computed again' ? ', computed again (activation checkpointing)' : ''} · call ${span.k} of ${span.program.name}`),
     fact('reads', node.in.map(v => typed(types.get(v))).join(', ')),
     fact('writes', node.out.map(typed).join(', ')),
@@ -165,12 +166,14 @@ function opsTable(step, d) {
   return table(['operation', 'phase', 'calls', step.kind ? 'time' : 'moved', 'share', 'GFLOP', ''], list.slice(0, 14).map(o =>
     [o.op, o.phase, count(o.calls), step.kind ? seconds(o.seconds) : bytes(o.bytes), percent(o[by] / total), o.flops ? (o.flops / 1e9).toPrecision(3) : '', bar(o)]));
 }
+const tips = () => [...document.querySelectorAll('#ops tbody tr')].forEach(r => { r.title = steps[0].view.kinds[r.cells[0].textContent]; });
 /* The tables of a page with one layout show the modules of the filter. */
 function filterTables() {
   if (several)
     return;
   const { filter } = group, d = drawings[0], [step] = steps;
   document.querySelector('#ops .scroll').replaceWith(filter ? opsTable(step, d) : opsOfAll);
+  tips();
   const inKernels = step.spans.filter(s => s.part === 'run' && d.shows(s.module)).reduce((sum, s) => sum + s.program.runs * s.seconds, 0);
   chosen.textContent = filter && step.kind ? `${seconds(inKernels)} in kernels, ${percent(inKernels / secondsOf(step))} of the step` : '';
   for (const r of units ? units.querySelector('tbody').rows : [])
@@ -188,3 +191,4 @@ const panels = figures[0].parentNode.parentNode;
 panels.before(controls);
 panels.after(key, facts);
 tell(drawings[0]);
+tips();

@@ -41,7 +41,7 @@ done
 lockstep train t5-summarise --set run.name=hybrid --workers 4 --set train.micro_batch=1 --set train.steps=3 \
     --set "parallel={data: HYBRID_SHARD, mesh: {dp: 2, shard: 2}}"
 cmp runs/one/checkpoints/latest/model.safetensors runs/hybrid/checkpoints/latest/model.safetensors || bad "$what: other weights"
-for words in parallel.units=none parallel.units=size:1000 'parallel.units=pattern:encoder.block.*' parallel.prefetch.backward=0 parallel.prefetch.forward=0 parallel.offload=cpu; do
+for words in parallel.units=none parallel.units=size:1000 'parallel.units=pattern:encoder.block.*' parallel.prefetch.backward=0 parallel.prefetch.backward=BACKWARD_POST parallel.prefetch.forward=0 parallel.offload=cpu; do
     lockstep train t5-summarise --set run.name="$words" --workers 2 --set train.micro_batch=1 --set train.steps=3 --set parallel.gather=copy --set "$words"
     cmp runs/one/checkpoints/latest/model.safetensors "runs/$words/checkpoints/latest/model.safetensors" || bad "$what: other weights"
 done
