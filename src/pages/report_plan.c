@@ -68,10 +68,11 @@ void ls_report_plan(ls_run_page *p)
         "class=\"plan\"><thead><tr><th></th><th>plan</th><th>measured</th><th></th></tr></thead><tbody>\n");
     double planned = r->plan_step_seconds, measured = r->measured_step_seconds;
     *c = 0;
-    if (planned > 0 && measured > 0)
+    if (!(planned > 0))
+        ls_snprintf(c, sizeof c, "no estimate: run `lockstep doctor`");
+    else if (measured > 0)
         ls_snprintf(c, sizeof c, "measured / plan %.2f", measured / planned);
-    row(out, "time of a step",
-        planned > 0 ? ls_format_duration(a, planned) : "no calibration: run `lockstep doctor`",
+    row(out, "time of a step", planned > 0 ? ls_format_duration(a, planned) : "–",
         measured > 0 ? ls_format_duration(b, measured) : "–", c);
     if (r->first_step_seconds > 0) {
         *c = 0;

@@ -87,7 +87,8 @@ static bool options_may_be_null()
     ls_arrays_saving *saving = nullptr;
     ls_predictor *predictor = nullptr;
     ls_live *live = nullptr;
-    const ls_status all[] = { ls_dataset_open_with(&set, "nothing", LS_SPLIT_TRAIN, nullptr),
+    const ls_status all[] = { ls_add_lora_with(nullptr, nullptr),
+                              ls_dataset_open_with(&set, "nothing", LS_SPLIT_TRAIN, nullptr),
                               ls_images_open_with(&set, LS_SPLIT_TRAIN, 3, 8, nullptr),
                               ls_text_open_with(&set, LS_SPLIT_TRAIN, "", "", 8, nullptr),
                               ls_pairs_open_with(&set, LS_SPLIT_TRAIN, "", "", 8, 8, nullptr),

@@ -44,6 +44,7 @@ bool defaults()
     const ls_generate_opts g = { LS_GENERATE_DEFAULTS };
     const ls_generator_opts h = { LS_GENERATOR_DEFAULTS };
     const ls_linear_opts i = { LS_LINEAR_DEFAULTS };
+    const ls_lora_opts lora = { LS_LORA_DEFAULTS };
     const ls_loader_options j = { LS_LOADER_DEFAULTS };
     const ls_optimizer k = { LS_OPTIMIZER_DEFAULTS };
     const ls_optimizer_group groups = { LS_OPTIMIZER_GROUP_DEFAULTS };
@@ -77,7 +78,7 @@ bool defaults()
            uses(s, ls_update_opts_default()) && uses(t, ls_weights_export_opts_default()) &&
            uses(u, ls_weights_load_opts_default()) && uses(v, ls_scaler_default()) &&
            uses(w, ls_predictor_opts_default()) && uses(y, ls_live_opts_default()) &&
-           uses(recurrent, ls_recurrent_opts_default());
+           uses(recurrent, ls_recurrent_opts_default()) && uses(lora, ls_lora_opts_default());
 }
 
 // Values: every builder call. The graph's first error is the one of the first call that cannot be.
@@ -143,8 +144,11 @@ ls_status objects(ls_build_fn build)
     ls_trainer *trainer = nullptr;
     ls_trainer_opts o = ls_trainer_opts_default();
     o.micro_batch = 2;
+    o.freeze = LS_LORA_FREEZE;
     ls_trainer_create(&trainer, build, nullptr);
     ls_trainer_create(&trainer, build, nullptr, &o);
+    ls_graph *g = nullptr;
+    ls_add_lora(g);
     ls_predictor *predictor = nullptr;
     ls_predictor_of(&predictor, trainer);
     ls_predictor_open(&predictor, "folder");

@@ -42,7 +42,7 @@ grep -aq "app.optim.param_groups.0.betas" app/.metadata || bad "$what: other nam
 try 0 export app --to again/ --optimizer --ranks 2
 try 0 export runs/part --to once/ --optimizer --ranks 2
 diff -r again once || bad "$what: from directory to directory something changed"
-try 0 export runs/part --to named --format dcp --optimizer --prefix app; diff -r app named || bad "$what: another directory than --to app/"
+try 0 export runs/part --to plain --format dcp --optimizer --prefix app; diff -r app plain || bad "$what: another directory than --to app/"
 refused 2 "--to x.pt: the name is of a file, and --format dcp writes a directory" export runs/part --to x.pt --format dcp
 try 0 export runs/part --to weights/
 try 0 export runs/part --to deep/ --prefix a.b.; try 0 inspect deep --prefix a.b; has out "in 4 tensors"

@@ -22,6 +22,11 @@ try 0 predict recipe.yaml --out y.csv; [ "$(wc -l <y.csv)" = 514 ] && [ "$(head 
 try 0 eval recipe.yaml; has out "mae 0.0"
 try 0 plan recipe.yaml --workers 2; try 0 explain recipe.yaml; has out "linear"
 
+# ---- a trace names the lines of the module
+try 0 train recipe.yaml --set run.name=traced --set train.steps=4 --set eval.every_epochs=-1 --profile 2:3
+line=$(grep -n 'ls_linear(g, "head"' model.c | cut -d: -f1)
+has runs/traced/log/rank-0.trace.json "\"name\":\"head linear\".*\"Call site\":\"model.c:$line\""
+
 # ---- ranks: the same bits
 try 0 train recipe.yaml --set run.name=two --set train.micro_batch=16 --set train.epochs=2 --workers 2
 try 0 train recipe.yaml --set run.name=one --set train.micro_batch=16 --set train.epochs=2

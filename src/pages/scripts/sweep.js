@@ -49,7 +49,7 @@ function draw() {
   }
   if (!plot.clientWidth)
     return;
-  const width = Math.max(280, plot.clientWidth), narrow = width < 600, height = narrow ? 300 : 360, top = 34, bottom = height - 14;
+  const width = Math.max(280, plot.clientWidth), narrow = width < 600, height = narrow ? 300 : 360, top = narrow ? 42 : 34, bottom = height - 14;
   const left = 14, right = width - (narrow ? 62 : 84), x = c => left + (right - left) * c / (axes.length - 1), y = p => bottom - p * (bottom - top);
   const room = Math.floor((right - left) / (axes.length - 1) / 7.2), cut = t => t.length > room ? '\u2026' + t.slice(1 - room) : t;
   frame = { width, x, y };
