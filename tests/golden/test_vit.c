@@ -131,7 +131,7 @@ static void on_cpu(void **state)
     }
 }
 
-/* What is computed again is no arithmetic of the model. */
+/* The arithmetic of the model does not count what is computed again. */
 static void recomputation_is_not_of_the_model(void **state)
 {
     (void)state;
