@@ -41,17 +41,20 @@ static void row(ls_str *out, const char *what, const char *planned, const char *
 /* Model FLOPs utilisation. */
 static void mfu(ls_str *out, const ls_report *r)
 {
-    char share[32], note[160];
+    char share[32], by[96], note[224];
     if (!(r->peak_flops > 0) || !(r->measured_step_seconds > 0)) {
         row(out, "MFU", "–", "–", "the peak of this machine is not known: run `lockstep doctor`");
         return;
     }
     ls_snprintf(share, sizeof share, "%.1f %%",
                 100 * r->model_flops / r->measured_step_seconds / r->peak_flops);
-    ls_snprintf(note, sizeof note,
-                "of %.4g GFLOP/s in %s, which `lockstep doctor` measured as the peak of %d thread%s",
-                r->peak_flops * 1e-9, ls_dtype_name(r->recipe->precision.param), r->threads,
-                r->threads == 1 ? "" : "s");
+    if (r->plan_device) /* threads are not those of a device with memory of its own */
+        snprintf(by, sizeof by, "the peak of %.64s", r->hardware);
+    else
+        snprintf(by, sizeof by, "which `lockstep doctor` measured as the peak of %d thread%s", r->threads,
+                 r->threads == 1 ? "" : "s");
+    ls_snprintf(note, sizeof note, "of %.4g GFLOP/s in %s, %s", r->peak_flops * 1e-9,
+                ls_dtype_name(r->recipe->precision.param), by);
     row(out, "MFU", "–", share, note);
 }
 

@@ -77,7 +77,7 @@ planned=$(sed -n 's/.*"planned":\([0-9]*\).*/\1/p' runs/wait/log/rank-0.heartbea
 cat runs/wait/checkpoints/step-*/model.safetensors >one; cat runs/run/checkpoints/step-*/model.safetensors >two
 cmp one two || fail "LOCKSTEP_CUDA_WAIT changes bits"
 page runs/run/result.json '"device":"cuda"' '"hardware":"Shim GPU 0"'
-page runs/run/report.html "Shim GPU 0 · sm_80" "all of it, on the device" "all of it, on the host" "% of "
+page runs/run/report.html "Shim GPU 0 · sm_80" "all of it, on the device" "all of it, on the host" "<td>MFU</td>" "the peak of Shim GPU 0</td>"
 page runs/run/log/rank-0.trace.json "ops (device cuda, first queue)" "copies (device cuda, second queue)" '"cat":"copy"' "to_device of unit root"
 LOCKSTEP_SHIM=gpus=2 train 0 --set run.name=linked --workers 2 --profile 1:3; has "values travel between ranks by NCCL 2"
 page runs/linked/log/rank-0.trace.json "collectives (device cuda, third queue)" '"cat":"link"' "reduce_scatter of unit root"
