@@ -49,6 +49,7 @@ ls_status ls_run_profile_end(ls_run *r)
         s = ls_profiler_end(&r->profiler, r->profiled, r->dir, NULL, NULL, r->profiled->step_number);
         ls_session_profile(r->profiled->session, false);
     }
+    ls_profiler_release(&r->profiler);
     r->profiled = NULL;
     r->profiler = (ls_profiler){ 0 };
     return s;
