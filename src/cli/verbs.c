@@ -208,7 +208,7 @@ const ls_verb LS_VERBS[] = {
       "lockstep predict runs/vit-fashion-mnist shoe.png --resize\n"
       "lockstep predict runs/vit-fashion-mnist --out logits.npy --output logits\n"
       "lockstep predict runs/rooms new.csv --out predictions.csv\n"
-      "lockstep predict runs/vit-fashion-mnist --wrong mistakes.html\n"
+      "lockstep predict runs/vit-fashion-mnist --wrong --out mistakes.html\n"
       "lockstep predict runs/llama-shakespeare --prompt \"My lord,\" --tokens 200 --temperature 0.8 --top-k "
       "40\n"
       "lockstep predict runs/t5-summarise --prompt \"A long story\" --beams 4\n"

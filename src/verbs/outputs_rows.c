@@ -7,7 +7,7 @@
 #include "base/json.h"
 #include "base/shown.h"
 #include "base/sys.h"
-#include "data/arrays.h"
+#include "data/weighted_set.h"
 #include "outputs_own.h"
 #include "recipe/data_row.h"
 
@@ -161,7 +161,7 @@ static void add_nested(ls_str *out, const ls_tensor *t, int dim, int64_t *i)
 static ls_status add_sample(const ls_outputs *j, ls_str *out, int64_t sample, bool json)
 {
     ls_json line = { 0 };
-    const int64_t row = ls_arrays_row(j->set, sample);
+    const int64_t row = ls_weighted_row(j->set, sample);
     char *name = j->set->file ? j->set->file(j->set, sample) : NULL;
     if (j->set->file)
         LS_TRY(ls_sys_have(name));
@@ -285,7 +285,7 @@ void ls_outputs_header(const ls_outputs *j, ls_str *out)
 {
     ls_str column = { 0 };
     char name[160];
-    ls_str_add(out, j->set->file ? "sample,file" : ls_arrays_row(j->set, 0) >= 0 ? "sample,row" : "sample");
+    ls_str_add(out, j->set->file ? "sample,file" : ls_weighted_row(j->set, 0) >= 0 ? "sample,row" : "sample");
     for (int k = 0; k < j->n_outputs; k++) {
         const int64_t count = ls_type_count(&j->outputs[k].tensor.type);
         ls_outputs_column(name, j, k);

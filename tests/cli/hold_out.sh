@@ -97,6 +97,8 @@ sed -e 's/outputs: {y: \[\]}/outputs: {kind: [2]}/' -e 's/y: t.csv/kind: t.csv/'
 try 0 train kind.yaml -q
 try 0 predict runs/kind --out q.csv
 cut -d, -f2 q.csv | awk 'NR > 1 { n[$1 % 10 == 0]++ } END { exit !(n[0] == 9 && n[1] == 1) }' || bad "classes of a table do not give their share"
+try 0 data kind.yaml --set loss.class_weights=balanced --samples 1
+has out '^ *step +sample +label +row$'
 try 0 predict runs/table --out q.jsonl --count 1
 has q.jsonl '^\{"sample":0,"row":[0-9]+,"y":'
 
