@@ -60,13 +60,10 @@ static ls_status predict_wrong(ls_predict_opts *o, const ls_ui *ui)
     if (o->n_inputs)
         return ls_fail(LS_E_USAGE,
                        "%s: --wrong compares with the classes of the data set: leave out files; the name of "
-                       "the page is --out FILE.html",
+                       "its page or table is --out FILE.html or FILE.csv",
                        o->inputs[0]);
-    if (o->out && !ls_ends_with(o->out, ".html"))
-        return ls_fail(LS_E_USAGE, "--out %s: --wrong writes a page, whose name ends in .html", o->out);
     if (o->count > 100000)
         return ls_fail(LS_E_USAGE, "--count %lld: --wrong shows at most 100000 samples", (long long)o->count);
-    o->out = o->out ? o->out : "wrong.html";
     return ls_predict_command(o, ui);
 }
 
@@ -79,9 +76,9 @@ ls_status ls_verb_predict(const ls_args *a, const ls_ui *ui)
     ls_predict_opts o = { .model = ls_args_recipe(a),
                           .n_inputs = a->n_words - 1,
                           .inputs = a->words + 1,
-                          .count = rows                        ? INT64_MAX
-                                   : ls_args_has(a, "--wrong") ? 60
-                                                               : 10,
+                          .count = ls_args_has(a, "--wrong") ? 60
+                                   : rows                    ? INT64_MAX
+                                                             : 10,
                           .how = ls_generate_opts_default(),
                           .argv = a->argv };
     LS_TRY(ls_args_take(a, a->verb->options, &o));

@@ -208,7 +208,7 @@ const ls_verb LS_VERBS[] = {
       "lockstep predict runs/vit-fashion-mnist shoe.png --resize\n"
       "lockstep predict runs/vit-fashion-mnist --out logits.npy --output logits\n"
       "lockstep predict runs/rooms new.csv --out predictions.csv\n"
-      "lockstep predict runs/vit-fashion-mnist --wrong mistakes.html\n"
+      "lockstep predict runs/vit-fashion-mnist --wrong --out mistakes.html\n"
       "lockstep predict runs/llama-shakespeare --prompt \"My lord,\" --tokens 200 --temperature 0.8 --top-k "
       "40\n"
       "lockstep predict runs/t5-summarise --prompt \"A long story\" --beams 4\n"
@@ -221,7 +221,7 @@ const ls_verb LS_VERBS[] = {
           { "--first", LS_OPTION_INT, "N", AT(ls_predict_opts, first), "0", 0, INFINITY, EXCLUDES("--prompt"),
             .help = "first sample" },
           { "--count", LS_OPTION_INT, "N", AT(ls_predict_opts, count), NULL, 1, INFINITY,
-            EXCLUDES("--prompt"), .otherwise = "10; with --out FILE.npy, .csv, .jsonl all; with --wrong 60",
+            EXCLUDES("--prompt"), .otherwise = "10; with --wrong 60; with --out FILE.npy, .csv, .jsonl all",
             .help = "number of samples" },
           { "--random", LS_OPTION_INT, "N", AT(ls_predict_opts, random), NULL, 1, INFINITY,
             EXCLUDES("--prompt", "--first", "--count", "--wrong"), .otherwise = "in order",
@@ -230,10 +230,11 @@ const ls_verb LS_VERBS[] = {
             .help = "scale image files to the model's size" },
           { "--out", LS_OPTION_FILE, "FILE", AT(ls_predict_opts, out), EXCLUDES("--prompt"),
             .help = "draw the images: .svg, .png; write all predictions: .npy, .csv, .jsonl; texts: .jsonl; "
-                    "with --wrong the page: .html" },
-          { FLAG("--wrong", ls_predict_opts, wrong), EXCLUDES("--prompt", "--show", "--json", "--first"),
-            .help = "write a page of the worst mistakes of an image classifier on the split: wrong.html, or "
-                    "--out FILE.html" },
+                    "with --wrong the page: .html, of a table the rows: .csv, .jsonl" },
+          { FLAG("--wrong", ls_predict_opts, wrong),
+            EXCLUDES("--prompt", "--show", "--json", "--first", "--output"),
+            .help = "the worst mistakes of a classifier on the split: of images a page, wrong.html or --out "
+                    "FILE.html; of a table its rows, printed or in --out FILE.csv" },
           { "--output", LS_OPTION_TEXT, "NAME,..", AT(ls_predict_opts, output), NEEDS(WHOLE_SPLIT),
             .otherwise = "all; of classifiers probabilities", .help = "outputs to write" },
           { FLAG("--show", ls_predict_opts, show), EXCLUDES("--json", "--prompt", WHOLE_SPLIT),

@@ -229,7 +229,7 @@ static ls_status add_weight(void *context, int64_t i, const void *values)
     } else {
         w = d->type == LS_F64 ? *(const double *)values : (double)*(const float *)values;
     }
-    const int64_t row = ls_arrays_row(d->set, i);
+    const int64_t row = ls_weighted_row(d->set, i);
     if (!(w >= 0) || isinf(w))
         return ls_fail(LS_E_NUMERIC, "field %s, %s %lld: %g; weights are numbers from 0 on", d->name,
                        row >= 0 ? "row" : "sample", (long long)(row >= 0 ? row : i), w);
@@ -299,6 +299,13 @@ ls_status ls_draws_open(ls_dataset **set, const char *name, bool balance)
     if (s != LS_OK)
         ls_dataset_close(set);
     return s;
+}
+
+int64_t ls_weighted_row(const ls_dataset *set, int64_t i)
+{
+    while (set->close == weighted_close)
+        set = ((const weighted *)set)->inner;
+    return ls_arrays_row(set, i);
 }
 
 const double *ls_dataset_draws(const ls_dataset *set)

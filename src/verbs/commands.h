@@ -77,7 +77,7 @@ typedef struct ls_predict_opts {
     const char *out;
     const char *output; /* --output: names of the model's outputs, with commas between them; NULL: default */
     bool show;          /* --show: the pictures as text, too */
-    bool wrong;         /* --wrong: `out` is a page of the worst mistakes of the split */
+    bool wrong;         /* --wrong: the worst mistakes of the split, of images as a page */
     /* --prompt: the text that a language model continues, or that a T5 reads. NULL: none. */
     const char *prompt;
     ls_generate_opts how; /* of texts: tokens, least, no_repeat, sampling, length_penalty, early_stopping */

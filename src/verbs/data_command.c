@@ -10,7 +10,7 @@
 #include "base/shown.h"
 #include "base/sys.h"
 #include "commands.h"
-#include "data/arrays.h"
+#include "data/weighted_set.h"
 #include "data_page.h"
 #include "recipe/model_row.h"
 #include "screen/table.h"
@@ -78,7 +78,7 @@ static ls_status samples(ls_table *t, const ls_data_view *v)
         char *file = v->set->file ? v->set->file(v->set, at->sample) : NULL;
         if (v->set->file && s == LS_OK)
             s = ls_sys_have(file);
-        snprintf(row, sizeof row, "%lld", (long long)ls_arrays_row(v->set, at->sample));
+        snprintf(row, sizeof row, "%lld", (long long)ls_weighted_row(v->set, at->sample));
         snprintf(sample, sizeof sample, "%lld", (long long)at->sample);
         snprintf(step, sizeof step, "%lld", (long long)at->step);
         ls_data_view_target(v, k, &label);
@@ -139,7 +139,7 @@ static ls_status tables(const ls_data_view *v, const ls_ui *ui)
     /* where a sample is, if its number does not say it */
     ls_column columns[5] = { [4] = { v->set->file ? "file" : "row", true, 1 } };
     memcpy(columns, v->tokenizer ? TEXTS : CHANGES, 4 * sizeof *columns);
-    t = (ls_table){ .n_columns = 4 + (v->set->file || ls_arrays_row(v->set, 0) >= 0), .columns = columns };
+    t = (ls_table){ .n_columns = 4 + (v->set->file || ls_weighted_row(v->set, 0) >= 0), .columns = columns };
     return print(ui->out, &t, ui->width, samples(&t, v));
 }
 

@@ -43,7 +43,8 @@ static ls_status allocate(ls_outputs *j)
         LS_TRY(ls_sys_have(y->data));
     }
     j->broken = ls_sys_calloc((size_t)j->batch, sizeof *j->broken);
-    return ls_sys_have(j->broken);
+    LS_TRY(ls_sys_have(j->broken));
+    return ls_outputs_targets_open(j);
 }
 
 static ls_tensor samples(const ls_named_tensor *one, int64_t n)
@@ -66,6 +67,7 @@ static ls_status compute(ls_outputs *j, int64_t done, int64_t n)
         for (int i = 0; i < j->n_inputs; i++)
             to[field_of(j, j->inputs[i].name)] = (char *)j->inputs[i].tensor.data +
                                                  (size_t)r * ls_type_bytes(&j->inputs[i].tensor.type);
+        ls_outputs_targets_aim(j, r, to);
         const int64_t replaced = ls_images_replaced();
         s = j->set->read(j->set, ls_split_sample(&j->choice, done + r), to);
         j->broken[r] = ls_images_replaced() != replaced;
@@ -185,8 +187,8 @@ static ls_status check_shown(const ls_outputs *j)
 static ls_status add_shown(const ls_outputs *j, ls_table *table, ls_json *json, int64_t sample, int64_t row)
 {
     char name[32], title[160];
-    const char *cells[1 + 2 * LS_OUTPUTS_MOST] = { name_of(j, sample, name) };
-    ls_str numbers[LS_OUTPUTS_MOST] = { 0 }, class[LS_OUTPUTS_MOST] = { 0 };
+    const char *cells[1 + 3 * LS_OUTPUTS_MOST] = { name_of(j, sample, name) };
+    ls_str numbers[LS_OUTPUTS_MOST] = { 0 }, class[LS_OUTPUTS_MOST] = { 0 }, targets[LS_OUTPUTS_MOST] = { 0 };
     ls_status s = LS_OK;
     int n = 1;
     ls_json_object(json, NULL);
@@ -213,25 +215,40 @@ static ls_status add_shown(const ls_outputs *j, ls_table *table, ls_json *json, 
         if (s == LS_OK)
             s = ls_str_status(&numbers[k]);
     }
+    for (int k = 0; k < j->n_outputs && s == LS_OK; k++) {
+        if (j->targets[k].field < 0)
+            continue;
+        ls_outputs_add_target(&targets[k], j, k, row, 0, "");
+        cells[n++] = ls_str_text(&targets[k]);
+        s = ls_str_status(&targets[k]);
+    }
+    ls_outputs_targets_json(j, json, row);
     ls_json_close_object(json);
-    ls_table_row(table, cells, NULL);
+    if (s == LS_OK)
+        ls_table_row(table, cells, NULL);
     for (int k = 0; k < j->n_outputs; k++) {
         ls_str_release(&numbers[k]);
         ls_str_release(&class[k]);
+        ls_str_release(&targets[k]);
     }
     return s;
 }
 
 static ls_status show_all(ls_outputs *j)
 {
-    ls_column columns[1 + 2 * LS_OUTPUTS_MOST] = { { "sample", true, 0 } };
-    char titles[LS_OUTPUTS_MOST][160];
+    ls_column columns[1 + 3 * LS_OUTPUTS_MOST] = { { "sample", true, 0 } };
+    char titles[2 * LS_OUTPUTS_MOST][160];
     ls_table table = { .n_columns = 1, .columns = columns };
     for (int k = 0; k < j->n_outputs; k++) {
         if (j->as[k] == LS_AS_CLASSES)
             columns[table.n_columns++] = (ls_column){ j->outputs[k].name, ls_outputs_texts(j, k) != NULL, 0 };
         columns[table.n_columns++] = (ls_column){ ls_outputs_column(titles[k], j, k), false, 0 };
     }
+    for (int k = 0; k < j->n_outputs; k++)
+        if (j->targets[k].field >= 0)
+            columns[table.n_columns++] = (ls_column){
+                ls_outputs_target_column(titles[LS_OUTPUTS_MOST + k], j, k), ls_outputs_texts(j, k) != NULL, 0
+            };
     ls_json json = { 0 };
     ls_status s = LS_OK;
     ls_json_array(&json, NULL);
@@ -247,6 +264,66 @@ static ls_status show_all(ls_outputs *j)
                        : ls_table_print(j->ui->out, &table, j->ui->width);
     ls_str_release(&json.out);
     ls_table_release(&table);
+    return s;
+}
+
+/* ---- the worst mistakes */
+
+typedef struct mistake {
+    float of_true; /* probability of its true class */
+    int64_t sample;
+} mistake;
+
+static int worse_first(const void *a, const void *b)
+{
+    const mistake *x = a, *y = b;
+    return x->of_true != y->of_true ? (x->of_true > y->of_true) - (x->of_true < y->of_true)
+                                    : (x->sample > y->sample) - (x->sample < y->sample);
+}
+
+/* Predicts the whole split and chooses its worst mistakes, which are then predicted again. `all`: room for
+ * every sample. */
+static ls_status choose_mistakes(ls_outputs *j, mistake *all)
+{
+    const int k = ls_outputs_judged(j);
+    int64_t n = 0, counted = 0;
+    if (k < 0)
+        return ls_fail(LS_E_USAGE,
+                       "%s: --wrong is for classifiers of images, and of tables with one class for each "
+                       "row; lockstep eval shows the metrics",
+                       j->o->model.name);
+    j->choice = (ls_split_choice){ .n = j->set->n };
+    j->n = j->set->n;
+    for (int64_t done = 0, batch; done < j->n; done += batch) {
+        batch = j->n - done < j->batch ? j->n - done : j->batch;
+        LS_TRY(compute(j, done, batch));
+        for (int64_t r = 0; r < batch; r++) {
+            bool counts;
+            const bool wrong = ls_outputs_mistake(j, k, r, &counts, &all[n].of_true);
+            counted += counts;
+            all[n].sample = done + r;
+            n += wrong;
+        }
+    }
+    qsort(all, (size_t)n, sizeof *all, worse_first);
+    j->n = n < j->o->count ? n : j->o->count;
+    for (int64_t i = 0; i < j->n; i++)
+        j->worst[i] = all[i].sample;
+    j->choice = (ls_split_choice){ .n = j->n, .list = j->worst };
+    fprintf(j->ui->out, "the worst %lld of %lld mistakes of %s, of %lld samples%s%s\n", (long long)j->n,
+            (long long)n, j->outputs[k].name, (long long)counted, j->o->out ? ": " : "",
+            j->o->out ? j->o->out : "");
+    return LS_OK;
+}
+
+static ls_status find_mistakes(ls_outputs *j)
+{
+    mistake *all = ls_sys_malloc(sizeof *all * (size_t)(j->set->n + 1));
+    j->worst = ls_sys_malloc(sizeof *j->worst * (size_t)(j->set->n + 1));
+    ls_status s = ls_sys_have(all ? j->worst : NULL);
+    if (s == LS_OK)
+        s = choose_mistakes(j, all);
+    free(all);
     return s;
 }
 
@@ -350,8 +427,10 @@ static ls_status outputs_run(ls_outputs *j)
         LS_TRY(check_shown(j));
     LS_TRY(open_samples(j));
     LS_TRY(allocate(j));
+    if (j->o->wrong)
+        LS_TRY(find_mistakes(j));
     if (!j->o->out)
-        return show_all(j);
+        return j->n ? show_all(j) : LS_OK;
     LS_TRY(ls_writer_open(&j->file, j->o->out)); /* fails before the long work */
     ls_status s = write_all(j);
     if (j->ui->progress)
@@ -375,6 +454,8 @@ ls_status ls_outputs_command(const ls_predict_opts *o, ls_saved_model *saved, co
         free(j.inputs[i].tensor.data);
     for (int i = 0; i < j.n_outputs; i++)
         free(j.outputs[i].tensor.data);
+    ls_outputs_targets_release(&j);
+    free(j.worst);
     free(j.broken);
     if (j.named != j.set)
         ls_dataset_close(&j.named);

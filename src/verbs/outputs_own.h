@@ -1,8 +1,9 @@
 /* outputs_own.h - parts of `lockstep predict --out FILE`: what is computed, and how a row of it is written.
  * Private to outputs_*.c. */
 #pragma once
-#include "base/str.h"
 #include "base/file.h"
+#include "base/json.h"
+#include "base/str.h"
 #include "outputs_command.h"
 #include "split_choice.h"
 #include "step/predictor.h"
@@ -13,6 +14,14 @@ enum { LS_OUTPUTS_MOST = 16 };
  * highest one is written, too; so does the score of one class. Only where no --output asks for the numbers.
  */
 typedef enum ls_shown_as { LS_AS_NUMBERS, LS_AS_CLASSES, LS_AS_SCORE } ls_shown_as;
+
+/* The target of an output: what the data set has, of a batch. */
+typedef struct ls_outputs_target {
+    int field, valid;     /* of the set: the target; whether each of its numbers is there. -1: none */
+    ls_tensor values;     /* type of a sample; data: of a batch */
+    const void *is_valid; /* 0 or 1 for each of them */
+    void *own[2];         /* memory of both, if no input or other target has it */
+} ls_outputs_target;
 
 typedef struct ls_outputs {
     const ls_predict_opts *o;
@@ -27,8 +36,11 @@ typedef struct ls_outputs {
     ls_named_tensor inputs[LS_OUTPUTS_MOST],
         outputs[LS_OUTPUTS_MOST];    /* types of a sample; data: of a batch */
     ls_shown_as as[LS_OUTPUTS_MOST]; /* of outputs */
-    ls_dataset *named;               /* its labels have the names of classes; NULL: they have none */
-    bool *broken;                    /* [batch]: images that cannot be read, which have no prediction */
+    ls_outputs_target targets[LS_OUTPUTS_MOST];
+    int n_targets;     /* outputs that have one */
+    ls_dataset *named; /* its labels have the names of classes; NULL: they have none */
+    int64_t *worst;    /* of --wrong: samples of the split, the worst mistake first */
+    bool *broken;      /* [batch]: images that cannot be read, which have no prediction */
     ls_writer file;
 } ls_outputs;
 
@@ -52,4 +64,24 @@ const char *ls_outputs_column(char out[160], const ls_outputs *j, int k);
 void ls_outputs_number(ls_str *out, const ls_tensor *t, int64_t i, const char *nan);
 /* The names of the columns: "y", or "y.0", "y.1", .. of an output with several numbers a sample. */
 void ls_outputs_header(const ls_outputs *j, ls_str *out);
+/* Sample `row` of the batch. */
 ls_status ls_outputs_line(const ls_outputs *j, ls_str *out, int64_t sample, int64_t row, bool json);
+
+/* outputs_targets.c: what samples of the data set have for an output of classes or numbers. Files of new
+ * rows, .npy and --output have none. */
+ls_status ls_outputs_targets_open(ls_outputs *j); /* when the set is open and the inputs have memory */
+void ls_outputs_targets_release(ls_outputs *j);
+void ls_outputs_targets_aim(const ls_outputs *j, int64_t row, void **to); /* for ls_dataset.read */
+/* "target", or "target.NAME" if there are several, of numbers, and if an output has the name. */
+const char *ls_outputs_target_column(char out[160], const ls_outputs *j, int k);
+/* Element e of the target of output k; `missing`: what is written of one that is not there. */
+void ls_outputs_add_target(ls_str *out, const ls_outputs *j, int k, int64_t row, int64_t e,
+                           const char *missing);
+void ls_outputs_targets_json(const ls_outputs *j, ls_json *json, int64_t row);
+void ls_outputs_targets_csv(const ls_outputs *j, ls_str *out, int64_t row);
+void ls_outputs_targets_header(const ls_outputs *j, ls_str *out);
+/* The first output whose mistakes can be told: one class a sample. -1: none. */
+int ls_outputs_judged(const ls_outputs *j);
+/* Whether output k predicts another class than the target. *counts: it has a target, whose probability is
+ * *of_true. */
+bool ls_outputs_mistake(const ls_outputs *j, int k, int64_t row, bool *counts, float *of_true);

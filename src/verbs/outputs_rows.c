@@ -1,145 +1,19 @@
 /* outputs_rows.c - what `lockstep predict --out FILE.csv|.jsonl` writes of a sample: numbers, or the
  * probabilities of classes under their names. */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/json.h"
 #include "base/shown.h"
 #include "base/sys.h"
-#include "data/arrays.h"
+#include "data/weighted_set.h"
 #include "outputs_own.h"
-#include "recipe/data_row.h"
-
-bool ls_outputs_kind(const ls_outputs *j, const char *end)
-{
-    const char *dot = j->o->out ? strrchr(j->o->out, '.') : NULL;
-    return dot && !strcmp(dot, end);
-}
-
-/* ---- classes */
-
-const char *ls_outputs_texts(const ls_outputs *j, int k)
-{
-    const ls_recipe *r = j->saved.recipe;
-    for (int i = 0; i < r->loss.n && j->as[k] == LS_AS_CLASSES; i++)
-        if (!strcmp(r->loss.at[i].of, j->outputs[k].name))
-            return ls_recipe_class_names(r, r->loss.at[i].target ? r->loss.at[i].target : r->loss.at[i].of);
-    return NULL;
-}
-
-void ls_outputs_add_class(ls_str *out, const ls_outputs *j, int k, int64_t class)
-{
-    const ls_field *labels = j->named ? ls_dataset_field(j->named, "labels") : NULL;
-    const char *texts = ls_outputs_texts(j, k);
-    if (!texts && labels && labels->names && class < labels->below) {
-        ls_str_add(out, labels->names[class]);
-        return;
-    }
-    for (int64_t i = 0; texts && i < class; i++)
-        texts += strcspn(texts, ",") + 1;
-    texts ? ls_str_add_n(out, texts, strcspn(texts, ",")) : ls_str_printf(out, "%lld", (long long)class);
-}
 
 /* The probabilities of an image classifier. */
 static bool is_probability(const ls_outputs *j, int k)
 {
     const ls_type *t = &j->outputs[k].tensor.type;
     return !strcmp(j->outputs[k].name, "probability") && t->ndim == 2 && t->dims[0] == 1 && t->dims[1] > 1;
-}
-
-static int64_t highest(const float *x, int64_t n)
-{
-    int64_t at = 0;
-    for (int64_t i = 1; i < n; i++)
-        at = x[i] > x[at] ? i : at;
-    return at;
-}
-
-int64_t ls_outputs_class(const ls_outputs *j, int k, int64_t row)
-{
-    const ls_tensor *t = &j->outputs[k].tensor;
-    const int64_t count = ls_type_count(&t->type);
-    return highest((const float *)t->data + row * count, count);
-}
-
-/* e^x / the sum of these; the largest x gives 1 before the division, so nothing overflows. */
-static void to_probabilities(float *x, int64_t n)
-{
-    const double top = (double)x[highest(x, n)];
-    double sum = 0;
-    for (int64_t i = 0; i < n; i++)
-        sum += exp((double)x[i] - top);
-    for (int64_t i = 0; i < n; i++)
-        x[i] = (float)(exp((double)x[i] - top) / sum);
-}
-
-ls_shown_as ls_outputs_shown_as(const ls_outputs *j, int k)
-{
-    const ls_recipe *r = j->saved.recipe;
-    const ls_type *t = &j->outputs[k].tensor.type;
-    const int64_t count = ls_type_count(t);
-    if (j->o->output || ls_outputs_kind(j, ".npy") || t->dtype != LS_F32)
-        return LS_AS_NUMBERS;
-    for (int i = 0; i < r->loss.n; i++)
-        if (!strcmp(r->loss.at[i].of, j->outputs[k].name))
-            return r->loss.at[i].kind == LS_LOSS_BCE ? LS_AS_SCORE
-                   : r->loss.at[i].kind == LS_LOSS_CROSS_ENTROPY && count == t->dims[t->ndim - 1]
-                       ? LS_AS_CLASSES
-                       : LS_AS_NUMBERS;
-    return LS_AS_NUMBERS;
-}
-
-/* Makes probabilities of n samples. */
-void ls_outputs_probabilities(ls_outputs *j, int64_t n)
-{
-    for (int k = 0; k < j->n_outputs; k++) {
-        const int64_t count = ls_type_count(&j->outputs[k].tensor.type);
-        float *x = j->outputs[k].tensor.data;
-        for (int64_t r = 0; r < n && j->as[k] == LS_AS_CLASSES; r++)
-            to_probabilities(x + r * count, count);
-        for (int64_t i = 0; i < n * count && j->as[k] == LS_AS_SCORE; i++)
-            x[i] = (float)(1 / (1 + exp(-(double)x[i])));
-    }
-}
-
-void ls_outputs_clear_broken(ls_outputs *j, int64_t n)
-{
-    for (int k = 0; k < j->n_outputs; k++) {
-        const ls_tensor *t = &j->outputs[k].tensor;
-        const int64_t count = ls_type_count(&t->type);
-        for (int64_t i = 0; i < n * count; i++)
-            if (!j->broken[i / count])
-                continue;
-            else if (t->type.dtype == LS_F32)
-                ((float *)t->data)[i] = NAN;
-            else if (t->type.dtype == LS_F64)
-                ((double *)t->data)[i] = NAN;
-            else if (t->type.dtype == LS_I64)
-                ((int64_t *)t->data)[i] = LS_IGNORE_LABEL;
-            else if (t->type.dtype == LS_I32)
-                ((int32_t *)t->data)[i] = LS_IGNORE_LABEL;
-    }
-}
-
-void ls_outputs_number(ls_str *out, const ls_tensor *t, int64_t i, const char *nan)
-{
-    char text[32];
-    switch (t->type.dtype) {
-    case LS_F32: {
-        const float x = ((const float *)t->data)[i];
-        ls_str_add(out, nan && !isfinite(x) ? nan : ls_format_f32(text, x));
-        return;
-    }
-    case LS_F64: {
-        const double x = ((const double *)t->data)[i];
-        ls_str_add(out, nan && !isfinite(x) ? nan : ls_format_f64(text, x));
-        return;
-    }
-    case LS_I64: ls_str_printf(out, "%lld", (long long)((const int64_t *)t->data)[i]); return;
-    case LS_I32: ls_str_printf(out, "%d", ((const int32_t *)t->data)[i]); return;
-    default: ls_str_printf(out, "%d", ((const uint8_t *)t->data)[i]);
-    }
 }
 
 /* The elements of dimension `dim` and those inside it, as JSON; *i: the next element. */
@@ -161,7 +35,7 @@ static void add_nested(ls_str *out, const ls_tensor *t, int dim, int64_t *i)
 static ls_status add_sample(const ls_outputs *j, ls_str *out, int64_t sample, bool json)
 {
     ls_json line = { 0 };
-    const int64_t row = ls_arrays_row(j->set, sample);
+    const int64_t row = ls_weighted_row(j->set, sample);
     char *name = j->set->file ? j->set->file(j->set, sample) : NULL;
     if (j->set->file)
         LS_TRY(ls_sys_have(name));
@@ -250,7 +124,23 @@ static void add_nothing(const ls_outputs *j, ls_str *out, bool json)
         for (int64_t c = 0; c < count + classes && !json; c++)
             ls_str_add(out, ",");
     }
-    ls_str_add(out, json ? "}\n" : "\n");
+}
+
+/* The targets of a sample, and the end of its line. */
+static void add_targets(const ls_outputs *j, ls_str *out, int64_t row, bool json)
+{
+    ls_json all = { 0 };
+    if (!json) {
+        ls_outputs_targets_csv(j, out, row);
+        ls_str_add(out, "\n");
+        return;
+    }
+    ls_json_object(&all, NULL);
+    ls_outputs_targets_json(j, &all, row);
+    ls_json_close_object(&all);
+    ls_str_printf(out, "%s%s\n", j->n_targets ? "," : "", ls_str_text(&all.out) + 1);
+    ls_str_inherit(out, &all.out);
+    ls_str_release(&all.out);
 }
 
 ls_status ls_outputs_line(const ls_outputs *j, ls_str *out, int64_t sample, int64_t row, bool json)
@@ -259,6 +149,7 @@ ls_status ls_outputs_line(const ls_outputs *j, ls_str *out, int64_t sample, int6
     LS_TRY(add_sample(j, out, sample, json));
     if (j->broken[row]) {
         add_nothing(j, out, json);
+        add_targets(j, out, row, json);
         return LS_OK;
     }
     for (int k = 0; k < j->n_outputs; k++) {
@@ -277,7 +168,7 @@ ls_status ls_outputs_line(const ls_outputs *j, ls_str *out, int64_t sample, int6
             ls_outputs_number(out, t, i + c, NULL);
         }
     }
-    ls_str_add(out, json ? "}\n" : "\n");
+    add_targets(j, out, row, json);
     return LS_OK;
 }
 
@@ -285,7 +176,7 @@ void ls_outputs_header(const ls_outputs *j, ls_str *out)
 {
     ls_str column = { 0 };
     char name[160];
-    ls_str_add(out, j->set->file ? "sample,file" : ls_arrays_row(j->set, 0) >= 0 ? "sample,row" : "sample");
+    ls_str_add(out, j->set->file ? "sample,file" : ls_weighted_row(j->set, 0) >= 0 ? "sample,row" : "sample");
     for (int k = 0; k < j->n_outputs; k++) {
         const int64_t count = ls_type_count(&j->outputs[k].tensor.type);
         ls_outputs_column(name, j, k);
@@ -304,6 +195,7 @@ void ls_outputs_header(const ls_outputs *j, ls_str *out)
                 count == 1 ? ls_str_printf(out, ",%s", name)
                            : ls_str_printf(out, ",%s.%lld", name, (long long)c);
     }
+    ls_outputs_targets_header(j, out);
     ls_str_add(out, "\n");
     ls_str_inherit(out, &column);
     ls_str_release(&column);

@@ -361,6 +361,25 @@ static ls_status check_files(const job *j)
                : LS_OK;
 }
 
+static ls_status predict_wrong(job *j, bool images, bool arrays)
+{
+    ls_predict_opts o = *j->o;
+    if (!images && !arrays)
+        return ls_fail(LS_E_USAGE,
+                       "%s: --wrong is for classifiers of images and tables; lockstep eval shows the metrics",
+                       o.model.name);
+    if (!images && o.out && !ls_ends_with(o.out, ".csv") && !ls_ends_with(o.out, ".jsonl"))
+        return ls_fail(LS_E_USAGE,
+                       "--out %s: --wrong writes rows of a table to a file whose name ends in .csv or .jsonl",
+                       o.out);
+    if (!images)
+        return ls_outputs_command(&o, &j->saved, j->ui);
+    if (o.out && !ls_ends_with(o.out, ".html"))
+        return ls_fail(LS_E_USAGE, "--out %s: --wrong writes a page, whose name ends in .html", o.out);
+    o.out = o.out ? o.out : "wrong.html";
+    return ls_wrong_command(&o, &j->saved, j->ui);
+}
+
 static ls_status predict(job *j)
 {
     const ls_predict_opts *o = j->o;
@@ -374,13 +393,9 @@ static ls_status predict(job *j)
                        "the texts of a whole split",
                        o->model.name);
     const bool numbers = kind == LS_SAMPLES_IMAGES && j->saved.recipe->model.outputs.n;
+    const bool arrays = !strcmp(j->saved.recipe->data.type, "arrays"), table = numbers || arrays;
     if (o->wrong)
-        return kind == LS_SAMPLES_IMAGES && !numbers
-                   ? ls_wrong_command(o, &j->saved, j->ui)
-                   : ls_fail(LS_E_USAGE,
-                             "%s: --wrong is for image classifiers; lockstep eval shows the metrics",
-                             o->model.name);
-    const bool table = numbers || !strcmp(j->saved.recipe->data.type, "arrays");
+        return predict_wrong(j, kind == LS_SAMPLES_IMAGES && !numbers, arrays);
     if (is_rows(o->out) || (table && !o->out && !o->show && !o->resize))
         return ls_outputs_command(o, &j->saved, j->ui);
     if (numbers)

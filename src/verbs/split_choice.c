@@ -24,6 +24,8 @@ ls_status ls_split_choose(ls_split_choice *out, const ls_predict_opts *o, int64_
 /* The first positions of a permutation are samples without repetition. */
 int64_t ls_split_sample(const ls_split_choice *c, int64_t i)
 {
+    if (c->list)
+        return c->list[i];
     if (!c->random_of)
         return c->first + i;
     return (int64_t)ls_permute_index(ls_rng_key_of(c->seed, ls_hash_text("predicted samples")), (uint64_t)i,

@@ -6,6 +6,7 @@ typedef struct ls_split_choice {
     int64_t first, n;  /* samples taken, in this order */
     int64_t random_of; /* drawn from so many; 0: consecutive */
     uint64_t seed;
+    const int64_t *list; /* [n]: these samples; NULL: as above */
 } ls_split_choice;
 
 /* Of a split of `samples`; fewer than were asked for where it ends. LS_E_USAGE: --first is behind its end. */

@@ -22,7 +22,7 @@ has err 'continues|best'
 try 0 eval runs/mlp-regression
 has out 'rmse [0-9.]+ +mae [0-9.]+ +r2 0\.9'
 try 0 predict runs/mlp-regression --out y.csv
-[ "$(head -n 1 y.csv)" = sample,y.0,y.1 ] || bad "y.csv begins with $(head -n 1 y.csv)"
+[ "$(head -n 1 y.csv)" = sample,y.0,y.1,target.y.0,target.y.1 ] || bad "y.csv begins with $(head -n 1 y.csv)"
 paste -d, <(tail -n +2 eval.csv) <(tail -n +2 y.csv) | awk -F, '{ d = $4 - $9; e += d * d; m += $4; s += $4 * $4 } END { exit !(e < 0.1 * (s - m * m / NR)) }' ||
     bad "the predictions in y.csv are not near u"
 try 0 inspect runs/mlp-regression/checkpoints/latest

@@ -28,6 +28,15 @@ try 2 --versoin; has err "no option --versoin"
 for verb in train eval predict plan explain export inspect recipe runs get doctor; do
     try 0 $verb --help; has out "usage: lockstep $verb"; has out "Examples:"; is_empty err
 done
+# examples of runs are right but for the run, which is not there
+for verb in predict eval export; do
+    try 0 $verb --help
+    sed -n '/^Examples:/,/^$/s/^  lockstep \(.* runs\/\)/\1/p' out >examples
+    [ -s examples ] || { echo "$verb has no examples of runs"; failures=$((failures + 1)); }
+    while read -r example; do
+        eval "try 2 ${example%%#*}"; has err ": no such "
+    done <examples
+done
 
 try 0 recipe; has out vit-fashion-mnist; has out mlp-mnist
 try 0 recipe vit-fashion-mnist --set train.epochs=3 --workers 1; is_empty err

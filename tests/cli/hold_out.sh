@@ -80,7 +80,7 @@ try 0 train table.yaml -q
 try 0 train table.yaml -q --set run.name=t2 --workers 2
 cmp runs/table/checkpoints/latest/model.safetensors runs/t2/checkpoints/latest/model.safetensors || bad "2 ranks divide the rows in another way"
 try 0 predict runs/table --out q.csv
-[ "$(head -n 1 q.csv)" = sample,row,y ] || bad "q.csv begins with $(head -n 1 q.csv)"
+[ "$(head -n 1 q.csv)" = sample,row,y,target.y ] || bad "q.csv begins with $(head -n 1 q.csv)"
 tail -n +2 q.csv | cut -d, -f2 >rows.txt
 [ "$(wc -l <rows.txt)" = 10 ] || bad "not 10 of 40 rows"
 try 0 predict runs/table --split train --out r.csv
@@ -97,6 +97,8 @@ sed -e 's/outputs: {y: \[\]}/outputs: {kind: [2]}/' -e 's/y: t.csv/kind: t.csv/'
 try 0 train kind.yaml -q
 try 0 predict runs/kind --out q.csv
 cut -d, -f2 q.csv | awk 'NR > 1 { n[$1 % 10 == 0]++ } END { exit !(n[0] == 9 && n[1] == 1) }' || bad "classes of a table do not give their share"
+try 0 data kind.yaml --set loss.class_weights=balanced --samples 1
+has out '^ *step +sample +label +row$'
 try 0 predict runs/table --out q.jsonl --count 1
 has q.jsonl '^\{"sample":0,"row":[0-9]+,"y":'
 

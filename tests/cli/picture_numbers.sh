@@ -36,7 +36,9 @@ awk -F'"r2_blue":' '{ exit !($2 + 0 > 0.8) }' out || bad "$what: r2 of blue is n
 # ---- the loss is that of the predictions and of the file's columns, row by row
 try 0 eval runs/numbers --json
 cp out eval.json
-try 0 predict runs/numbers --out all.csv
+try 0 predict runs/numbers --out targets.csv
+[ "$(head -n 1 targets.csv)" = sample,file,red,blue,target.red,target.blue ] || bad "targets.csv begins with $(head -n 1 targets.csv)"
+cut -d, -f1-4 targets.csv >all.csv
 [ "$(head -n 1 all.csv)" = sample,file,red,blue ] || bad "all.csv begins with $(head -n 1 all.csv)"
 paste -d, all.csv <(sed 's/^"[^"]*"/x/' set/eval.csv) | awk -F, 'NR > 1 {
     if ($2 != $6) exit 1
@@ -52,8 +54,8 @@ near huber_blue "$huber"
 
 # ---- a few of the split, and files
 try 0 predict runs/numbers --count 2
-has out '^sample +red +blue$'
-has out "^eval 1 +$(sed -n '3s/^1,[^,]*,\([^,]*\),\(.*\)/\1 +\2/p' all.csv)\$"
+has out '^sample +red +blue +target.red +target.blue$'
+has out "^eval 1 +$(sed -n '3s/^1,[^,]*,\([^,]*\),\(.*\)/\1 +\2/p' all.csv) +$(sed -n '3s/.*,\([^,]*\),\([^,]*\)$/\1 +\2/p' targets.csv)\$"
 try 0 predict runs/numbers set/eval/3.ppm set/eval/1.ppm
 has out "^3.ppm +$(sed -n '5s/^3,[^,]*,\([^,]*\),\(.*\)/\1 +\2/p' all.csv)\$"
 try 0 predict runs/numbers set/eval/1.ppm --json

@@ -102,9 +102,9 @@ try 0 predict runs/one --wrong --set eval.batch=11; cmp w.html wrong.html || bad
 refused 2 '--out w.htm: --wrong writes a page, whose name ends in .html' predict runs/one --wrong --out w.htm
 refused 2 '--out w.csv: --wrong writes a page' predict runs/one --wrong --out w.csv
 refused 2 'w.html: the name must end in .svg .*; .html is for --wrong' predict runs/one --out w.html
-refused 2 'w.html: --wrong compares .*: leave out files; the name of the page is --out FILE.html' predict runs/one --wrong w.html
+refused 2 'w.html: --wrong compares .*: leave out files; the name of its page or table is --out FILE.html or FILE.csv' predict runs/one --wrong w.html
 refused 2 'count 100001: --wrong shows at most 100000' predict runs/one --wrong --count 100001
-refused 2 '--wrong is for image classifiers' predict runs/text --wrong
+refused 2 '--wrong is for classifiers of images and tables' predict runs/text --wrong
 
 # ---- new rows of a table: the columns by name in any order, no targets; classes as probabilities, numbers in the units of the data
 awk 'BEGIN { srand(3); print "a,b,kind,high,y"; for (i = 0; i < 60; i++) { a = rand(); b = rand(); print a "," b "," (a > .5) + (b > .5) "," (a + b > 1) "," 100 * a * b } }' >known.csv
@@ -122,15 +122,27 @@ END
 try 0 train rows.yaml -q
 awk -F, -v OFS=, '{ print (NR == 1 ? "id" : "r" NR), $2, $1 }' known.csv >new.csv
 try 0 predict runs/rows --out split.csv
-[ "$(head -n 1 split.csv)" = sample,kind,kind.probability.0,kind.probability.1,kind.probability.2,high.probability,y ] || bad "split.csv begins with $(head -n 1 split.csv)"
+[ "$(head -n 1 split.csv)" = sample,kind,kind.probability.0,kind.probability.1,kind.probability.2,high.probability,y,target.kind,target.high,target.y ] || bad "split.csv begins with $(head -n 1 split.csv)"
 awk -F, 'NR > 1 && ($3 + $4 + $5 < 0.999999 || $3 + $4 + $5 > 1.000001 || $(3 + $2) < $3 || $(3 + $2) < $4 || $(3 + $2) < $5 || $6 < 0 || $6 > 1) { exit 1 } NR > 1 { s += $7 } END { exit !(s / (NR - 1) > 10 && s / (NR - 1) < 40) }' split.csv || bad "split.csv has other numbers: $(head -n 3 split.csv)"
-try 0 predict runs/rows new.csv --out new-rows.csv; cmp new-rows.csv split.csv || bad "$what: other rows than the split, which has the same numbers"
-try 0 predict runs/rows x=new.csv:a,b --out new-rows.csv; cmp new-rows.csv split.csv || bad "$what: other rows"
+try 0 predict runs/rows new.csv --out new-rows.csv; cmp new-rows.csv <(cut -d, -f1-7 split.csv) || bad "$what: other rows than the split, which has the same numbers"
+try 0 predict runs/rows x=new.csv:a,b --out new-rows.csv; cmp new-rows.csv <(cut -d, -f1-7 split.csv) || bad "$what: other rows"
 head -n 3 new.csv >two.csv; try 0 predict runs/rows two.csv; times 3 out ''; has out '^row 1 +[0-2] +[0-9.e-]+ +[0-9.e-]+ +[0-9.]+$'; has out '^sample +kind +kind.probability +high.probability +y$'
 try 0 predict runs/rows two.csv --json; has out '^\[\{"sample":"row 0","kind":[0-2],"kind.probability":[0-9.e-]+,"high.probability":[0-9.e-]+,"y":[0-9.]+\},'
 try 0 predict runs/rows two.csv --out two.jsonl; once two.jsonl '^\{"sample":1,"kind":[0-2],"kind.probability":\[[0-9.,e-]+\],"high.probability":[0-9.e-]+,"y":[0-9.]+\}$'
 try 0 predict runs/rows two.csv --out two.csv.csv --output kind; has two.csv.csv '^sample,kind.0,kind.1,kind.2$'
-refused 2 '--wrong is for image classifiers' predict runs/rows --wrong
+# targets of samples of the data set, and the worst mistakes
+tail -n +2 known.csv | cut -d, -f3-5 >is.txt; tail -n +2 split.csv | cut -d, -f8- | cmp - is.txt || bad "split.csv has other targets: $(head -n 3 split.csv)"
+try 0 predict runs/rows --random 1; has out '^sample +kind +kind.probability +high.probability +y +target.kind +target.high +target.y$'
+try 0 predict runs/rows --json --count 1; has out '"y":[0-9.]+,"target.kind":[0-2],"target.high":[01],"target.y":[0-9.]+\}\]$'
+try 0 predict runs/rows --out split.jsonl; times 60 split.jsonl ',"target.kind":[0-2],"target.high":[01],"target.y":[0-9.]+\}$'
+awk -F, 'NR > 1 && $2 != $8 { print $(3 + $8) "," $1 }' split.csv | LC_ALL=C sort -t, -g >mistakes.txt
+try 0 predict runs/rows --wrong --out worst.csv --count 2; has out "^the worst 2 of $(wc -l <mistakes.txt) mistakes of kind, of 60 samples: worst.csv$"
+tail -n +2 worst.csv | cut -d, -f1 | cmp - <(cut -d, -f2 mistakes.txt | head -n 2) || bad "$what: not the two worst: $(cat worst.csv mistakes.txt)"
+tail -n +2 worst.csv | while read -r line; do once split.csv "^$line$"; done
+try 0 predict runs/rows --wrong; times $(wc -l <mistakes.txt) out '^eval '
+refused 2 'w.html: --wrong writes rows of a table to a file whose name ends in .csv or .jsonl' predict runs/rows --wrong --out w.html
+refused 2 'w.npy: --wrong writes rows of a table' predict runs/rows --wrong --out w.npy
+refused 2 '--wrong and --output' predict runs/rows --wrong --out w.csv --output kind
 refused 2 'none.csv: no such file' predict runs/rows none.csv
 refused 2 '2 files for all fields: give one, or FIELD=FILE for each field' predict runs/rows two.csv new.csv
 cut -d, -f1,3 two.csv >less.csv; refused 2 'less.csv: its first line has no column "b"' predict runs/rows less.csv

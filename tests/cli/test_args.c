@@ -350,6 +350,45 @@ static void every_verb_has_help_and_examples(void **state)
     free(table);
 }
 
+/* Splits a line of a shell at spaces outside of quotes, up to a comment or an operator. Returns how many
+ * words; they lie in `line`. */
+static int shell_words(char *line, char *words[LS_MAX_ARGS])
+{
+    int n = 0;
+    for (char *p = line; *p;) {
+        p += strspn(p, " ");
+        if (!*p || *p == '#' || *p == '>' || *p == '&')
+            return n;
+        words[n++] = p;
+        char *to = p, quote = 0;
+        for (; *p && (quote || *p != ' '); p++)
+            if (quote ? *p == quote : *p == '"' || *p == '\'')
+                quote = quote ? 0 : *p;
+            else
+                *to++ = *p;
+        p += *p == ' ';
+        *to = 0;
+    }
+    return n;
+}
+
+static void examples_have_options_and_words_of_their_verb(void **state)
+{
+    (void)state;
+    for (const ls_verb *v = LS_VERBS; v->name; v++) {
+        char *text = strdup(v->examples), *rest = text, *line, *words[LS_MAX_ARGS];
+        while ((line = strsep(&rest, "\n"))) {
+            const int n = shell_words(line, words);
+            int at = 0; /* behind mpirun */
+            while (at < n && strcmp(words[at], "lockstep"))
+                at++;
+            assert_true(at + 1 < n && !strcmp(words[at + 1], v->name));
+            ASSERT_OK(parse(v->name, n - at - 2, (const char *const *)words + at + 2));
+        }
+        free(text);
+    }
+}
+
 static int release(void **state)
 {
     (void)state;
@@ -370,6 +409,7 @@ int main(void)
         cmocka_unit_test(help_has_ranges_words_and_what_is_needed),
         cmocka_unit_test(too_many_options_are_refused),
         cmocka_unit_test(every_verb_has_help_and_examples),
+        cmocka_unit_test(examples_have_options_and_words_of_their_verb),
     };
     return cmocka_run_group_tests(tests, NULL, release);
 }

@@ -45,6 +45,16 @@ try 0 predict runs/numbers new.csv --out numbers.csv # as before
 has numbers.csv '^sample,state,state.probability.0,state.probability.1,'
 has numbers.csv '^0,[0-3],'
 
+try 0 predict runs/texts --out split.csv # the file's text beside the prediction, and mistakes
+head -n 1 split.csv | grep -q ',target$' || bad "$what: no target: $(head -n 1 split.csv)"
+once split.csv ',target$'
+while IFS= read -r line; do
+    row=$(cut -d, -f2 <<<"$line")
+    [ "$(sed -n "$((row + 2))p" all.csv | cut -d, -f3 | tr -d '"' )" = "$(sed 's/.*,//' <<<"$line" | tr -d '"')" ] || bad "row $row has another target: $line"
+done < <(tail -n +2 split.csv)
+try 0 predict runs/texts --wrong --set loss.class_weights=balanced
+times "$(sed -n 's/^the worst \([0-9]*\) of.*/\1/p' out)" out '^eval '
+
 # ---- another order, and what does not fit
 try 0 train texts.yaml --set run.name=order --set 'data.class_names.state="ok,warning,failure,a \"b\" c"'
 try 0 eval runs/order
