@@ -67,7 +67,7 @@ static bool is_missing(const char *text)
 }
 
 /* strtod alone would also take 0x10. */
-static bool parse(const char *text, double *out)
+static bool is_number(const char *text, double *out)
 {
     char *end;
     if (is_missing(text)) {
@@ -78,7 +78,17 @@ static bool parse(const char *text, double *out)
     return !*end && end != text && strpbrk(text, "xX") == NULL;
 }
 
-/* The number of a class. */
+/* A number, or a truth value as pandas.get_dummies writes it. */
+static bool parse(const char *text, double *out)
+{
+    const bool yes = !strcasecmp(text, "true");
+    if (!yes && strcasecmp(text, "false"))
+        return is_number(text, out);
+    *out = yes;
+    return true;
+}
+
+/* The number of a class; NaN: it is missing. */
 static bool label(const char *text, const char *classes, double *out)
 {
     const size_t n = strlen(text);
@@ -162,6 +172,19 @@ static ls_status read_header(reader *r, const char *const *wanted)
     return s;
 }
 
+static ls_status no_label(const reader *r, int64_t line, const char *column, const char *text)
+{
+    return *text ? ls_fail(LS_E_FORMAT,
+                           "%s line %lld, column \"%s\": the label is missing, as %s reads as a missing "
+                           "value; if it is a class, name all of them in class_names, else leave the "
+                           "row out",
+                           r->what, (long long)line, column, text)
+                 : ls_fail(LS_E_FORMAT,
+                           "%s line %lld, column \"%s\": the label is missing; fill the cell or leave the "
+                           "row out",
+                           r->what, (long long)line, column);
+}
+
 /* One line into `row`. *empty: there is nothing in it. */
 static ls_status read_row(reader *r, double *row, bool *empty)
 {
@@ -186,6 +209,8 @@ static ls_status read_row(reader *r, double *row, bool *empty)
             return ls_fail(LS_E_FORMAT,
                            "%s line %lld, column \"%s\": \"%.64s\" is not one of the classes %.256s", r->what,
                            (long long)line, r->wanted[column], text, r->classes);
+        if (text && r->classes && isnan(row[column]))
+            return no_label(r, line, r->wanted[column], text);
         if (text && !r->classes && !parse(text, &row[column])) {
             char shown[24];
             snprintf(shown, sizeof shown, "%s", text);
@@ -294,7 +319,7 @@ static ls_status read_classes(reader *r, char **classes, int *n, const char *col
             if ((s = next(r, f == place, &last)) == LS_OK && f == place) {
                 const char *text = trimmed(&r->field);
                 double number;
-                *texts |= !parse(text, &number);
+                *texts |= !is_number(text, &number); /* True and False are classes with names */
                 if (!is_missing(text))
                     s = add_class(classes, n, text, r, column);
             }

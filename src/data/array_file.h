@@ -17,6 +17,9 @@ typedef struct ls_array_file {
     double fill;
 } ls_array_file;
 
+/* Of a number in a table, for messages. */
+#define LS_ARRAY_MISSING \
+    "is missing: the cell is empty, or NaN, NA, null or None; fill it or leave the row out"
 /* The kinds of files, for messages. */
 #define LS_ARRAY_FILES "x.npy, x.npz:ARRAY, x.csv:COLUMN,COLUMN, x.h5:DATASET, x.nc:VARIABLE"
 

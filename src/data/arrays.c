@@ -174,6 +174,8 @@ static ls_status read_integers(const column *c, const uint8_t *from, int64_t row
         const bool whole = whole_number(c, from, i, &x), ignored = c->as.ignorable && x == LS_IGNORE_LABEL,
                    fits = whole && x >= INTEGERS[c->as.as].least && x <= INTEGERS[c->as.as].most,
                    below = !c->as.below || (x >= 0 && x < c->as.below);
+        if (!whole && c->file.text && isnan(element(c, from, i)))
+            return arrays_refuse(c, row, i, LS_ARRAY_MISSING);
         if (!fits || (!below && !ignored)) {
             if (fits)
                 snprintf(why, sizeof why, "is %" PRId64 ": it must be 0 to %" PRId64 "%s", x, c->as.below - 1,
@@ -441,12 +443,10 @@ int64_t ls_arrays_row(const ls_dataset *set, int64_t i)
 ls_status ls_arrays_keep(ls_dataset *set, const int64_t *rows, int64_t n)
 {
     array_set *d = (array_set *)set;
-    char *source = ls_sys_text("%s (%" PRId64 " of %" PRId64 " rows)", d->set.source, n, d->set.n);
     d->rows = ls_sys_malloc(sizeof *rows * (size_t)n);
-    if (!source || !d->rows) {
-        free(source);
-        return ls_sys_have(NULL);
-    }
+    LS_TRY(ls_sys_have(d->rows));
+    char *source = ls_sys_text("%s (%" PRId64 " of %" PRId64 " rows)", d->set.source, n, d->set.n);
+    LS_TRY(ls_sys_have(source));
     memcpy(d->rows, rows, sizeof *rows * (size_t)n);
     free(d->source);
     d->set.source = d->source = source;

@@ -66,4 +66,15 @@ refused 1 'late.csv line [0-9]+, column "state": "late" is not one of the classe
 refused 2 "data.class_names: no loss of type cross_entropy has the target 'x'" train texts.yaml --set run.name=x --set data.class_names.x=a,b
 awk 'BEGIN { print "a,b,state"; for (i = 0; i < 1100; i++) print i ",1,name " i }' >ids.csv
 refused 2 'ids.csv: column "state" has more than 1024 different texts: are they classes\?' train texts.yaml --set run.name=x --set 'data.train={x: "ids.csv:a,b", state: "ids.csv:state"}'
+
+# ---- labels that are missing, and a word for a missing value that is a class
+awk -F, 'NR > 1 { $3 = (NR % 3 == 0) ? "None" : NR % 3 == 1 ? "high" : "low" } { print $1 "," $2 "," $3 }' <(cut -d, -f1,2 all.csv | sed '1s/$/,state/') >none.csv
+none=(--set run.name=none --set 'data.train={x: "none.csv:a,b", state: "none.csv:state"}' --set 'model.outputs={state: [3]}')
+refused 1 'none.csv line 3, column "state": the label is missing, as None reads as a missing value; if it is a class, name all of them in class_names, else leave the row out' train texts.yaml "${none[@]}"
+try 0 train texts.yaml "${none[@]}" --set data.class_names.state=None,low,high
+try 0 data texts.yaml "${none[@]}" --set data.class_names.state=None,low,high; has out '^None +[1-9]'
+sed -i 's/None//' none.csv
+refused 1 'none.csv line 3, column "state": the label is missing; fill the cell or leave the row out' train texts.yaml "${none[@]}" --set run.name=x
+sed -i 's/low/0/; s/high/1/' none.csv
+refused 1 'none.csv row 1: state is missing: the cell is empty, or NaN, NA, null or None' train texts.yaml "${none[@]}" --set run.name=x
 finish

@@ -36,6 +36,14 @@ static void columns_are_read_by_name(void **state)
     assert_int_equal(rows, 3);
     assert_true(x[0] == 1 && isnan(x[1]) && x[2] == 2);
     free(x);
+    /* truth values are numbers, of classes they are names */
+    assert_ok(numbers(&x, &rows, "b\nTrue\nfalse\n TRUE\nFalse \n", 1, BOTH));
+    assert_true(rows == 4 && x[0] == 1 && x[1] == 0 && x[2] == 1 && x[3] == 0);
+    free(x);
+    char *classes;
+    assert_ok(ls_csv_classes(&classes, "b\nTrue\nFalse\n", 13, "b", "a.csv"));
+    assert_string_equal(classes, "False,True");
+    free(classes);
 }
 
 static void wrong_tables_are_named(void **state)
