@@ -129,7 +129,9 @@ const ls_foreign_name LS_FOREIGN_NAMES[] = {
     { "reduction size_average", "train.loss_mean",
       "global: one mean over all targets of a step; micro_batch: the mean of the micro-batches' means" },
     { "ignore_index", NULL,
-      NOT_NEEDED "padding of a text counts nothing; of masks data.ignore is the value that does not count" },
+      NOT_NEEDED
+      "a label of -100 never counts, nor does padding of a text; of masks data.ignore is the value "
+      "that does not count" },
     { "class_weights class_weight", "loss: {class_weights: balanced}",
       "or a list with a weight for each class, in a loss of type cross_entropy" },
     { "pos_weight loss_weight loss_weights", NULL,

@@ -265,6 +265,8 @@ ls_status ls_hint_loss(const ls_yaml *value, const char *where, ls_status s, ls_
             if (h.ours && ls_key_find(h.ours) >= 0 && !strncmp(h.ours, "train.", strlen("train.")))
                 return ls_fail(LS_E_USAGE, "%s: a loss has no '%s'; did you mean the key %s?", where, c->key,
                                h.ours);
+            if (!h.ours && h.how)
+                return ls_fail(LS_E_USAGE, "%s: a loss has no '%s'; %s", where, c->key, h.how);
         }
     }
     return s;

@@ -128,6 +128,12 @@ static int index_of(const char *word, const char *const *words, int n)
 static ls_status read_entry(const ls_yaml *v, int entry, const char *where, ls_task_loss *l)
 {
     double x = 0;
+    if (entry == WEIGHT &&
+        (v->kind == LS_YAML_LIST || (v->kind == LS_YAML_SCALAR && !strcmp(v->text, "balanced"))))
+        return ls_fail(LS_E_USAGE,
+                       "%s: weight names a field with a number for each sample; did you mean class_weights, "
+                       "which is balanced or a number for each class?",
+                       where);
     if (v->kind != LS_YAML_SCALAR)
         return wants(where, "a word or a number", v);
     if (entry == FACTOR || entry == DELTA) {

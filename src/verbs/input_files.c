@@ -52,3 +52,23 @@ ls_status ls_input_files(ls_paths *out, int n, const char *const *names)
                                        : input_files_add(out, &cap, ls_sys_strdup(names[i])));
     return LS_OK;
 }
+
+const char *ls_input_file_shown(const char *path, bool whole)
+{
+    const char *slash = whole ? NULL : strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+ls_status ls_input_files_alike(bool *out, int64_t n, const char *const *paths)
+{
+    char **names = ls_sys_malloc(sizeof *names * (size_t)(n + 1));
+    *out = false;
+    LS_TRY(ls_sys_have(names));
+    for (int64_t i = 0; i < n; i++)
+        names[i] = (char *)(uintptr_t)ls_input_file_shown(paths[i], false);
+    ls_sort_texts(names, (size_t)n);
+    for (int64_t i = 1; i < n; i++)
+        *out |= !strcmp(names[i - 1], names[i]);
+    free(names);
+    return LS_OK;
+}

@@ -13,6 +13,7 @@
 #include "ckpt/checkpoint.h"
 #include "data/image_set.h"
 #include "data/npy.h"
+#include "input_files.h"
 #include "outputs_own.h"
 #include "recipe/data_row.h"
 #include "recipe/recipe_use.h"
@@ -154,10 +155,8 @@ static ls_status write_all(ls_outputs *j)
 static const char *name_of(const ls_outputs *j, int64_t sample, char out[32])
 {
     const bool rows = !strcmp(j->saved.recipe->data.type, "arrays");
-    if (j->o->n_inputs && !rows) {
-        const char *path = j->o->inputs[sample], *slash = strrchr(path, '/');
-        return slash ? slash + 1 : path;
-    }
+    if (j->o->n_inputs && !rows)
+        return ls_input_file_shown(j->o->inputs[sample], j->paths);
     snprintf(out, 32, "%s %lld",
              j->o->n_inputs      ? "row"
              : j->o->train_split ? "train"
@@ -250,7 +249,7 @@ static ls_status show_all(ls_outputs *j)
                 ls_outputs_target_column(titles[LS_OUTPUTS_MOST + k], j, k), ls_outputs_texts(j, k) != NULL, 0
             };
     ls_json json = { 0 };
-    ls_status s = LS_OK;
+    ls_status s = ls_input_files_alike(&j->paths, j->o->n_inputs, j->o->inputs);
     ls_json_array(&json, NULL);
     for (int64_t done = 0, n; done < j->n && s == LS_OK; done += n) {
         n = j->n - done < j->batch ? j->n - done : j->batch;

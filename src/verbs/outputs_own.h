@@ -37,6 +37,7 @@ typedef struct ls_outputs {
         outputs[LS_OUTPUTS_MOST];    /* types of a sample; data: of a batch */
     ls_shown_as as[LS_OUTPUTS_MOST]; /* of outputs */
     ls_outputs_target targets[LS_OUTPUTS_MOST];
+    bool paths;        /* the terminal shows the paths of files */
     int n_targets;     /* outputs that have one */
     ls_dataset *named; /* its labels have the names of classes; NULL: they have none */
     int64_t *worst;    /* of --wrong: samples of the split, the worst mistake first */

@@ -71,10 +71,12 @@ static ls_status read_files(job *j)
     /* a model of pictures in files sees a new one as it saw those of its evaluation */
     const bool as_evaluation = !strcmp(r->data.type, "images") && !j->o->resize;
     const int64_t files = j->n;
+    bool paths;
+    LS_TRY(ls_input_files_alike(&paths, j->o->n_inputs, j->o->inputs));
     j->n = 0;
     for (int64_t i = 0; i < files; i++) {
         LS_TRY(ls_stop_check("reading image %lld of %lld", (long long)i + 1, (long long)files));
-        const char *path = j->o->inputs[i], *base = strrchr(path, '/');
+        const char *path = j->o->inputs[i];
         uint8_t *to = j->images + (size_t)j->n * j->image_bytes;
         if (access(path, F_OK))
             return ls_fail(LS_E_USAGE, "%s: no such image file", path);
@@ -86,7 +88,7 @@ static ls_status read_files(job *j)
         }
         LS_TRY(s);
         j->samples[j->n].label = -1;
-        j->samples[j->n++].name = ls_sys_strdup(base ? base + 1 : path);
+        j->samples[j->n++].name = ls_sys_strdup(ls_input_file_shown(path, paths));
         LS_TRY(ls_sys_have(j->samples[j->n - 1].name));
     }
     return j->n ? LS_OK : ls_fail(LS_E_FORMAT, "none of the %lld images can be read", (long long)files);

@@ -40,6 +40,9 @@ has out '^eval 0 +ant +ant '
 cat_file=$(ls set/val/cat/0.*)
 try 0 predict runs/whole "$cat_file" set/val/bee/1.PPM --json
 has out "\"sample\":\"${cat_file##*/}\",\"predicted\":2,\"class\":\"cat\".*\"class\":\"bee\""
+mkdir again && cp set/val/bee/1.PPM again
+try 0 predict runs/whole again/1.PPM set/val/bee/1.PPM --json # of one name: the paths
+has out '"sample":"again/1.PPM",.*"sample":"set/val/bee/1.PPM",'
 try 0 plan small.yaml --set data.path=nowhere
 has out 'loader has read ahead'
 

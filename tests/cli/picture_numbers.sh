@@ -60,6 +60,9 @@ try 0 predict runs/numbers set/eval/3.ppm set/eval/1.ppm
 has out "^3.ppm +$(sed -n '5s/^3,[^,]*,\([^,]*\),\(.*\)/\1 +\2/p' all.csv)\$"
 try 0 predict runs/numbers set/eval/1.ppm --json
 has out "^\[\{\"sample\":\"1.ppm\",\"red\":$(sed -n '3s/^1,[^,]*,\([^,]*\),\(.*\)/\1,"blue":\2/p' all.csv)\}\]"
+mkdir again && cp set/eval/1.ppm again
+try 0 predict runs/numbers set/eval/1.ppm again/1.ppm
+has out '^set/eval/1.ppm +'; has out '^again/1.ppm +'
 refused 2 'nowhere.ppm: no such image file' predict runs/numbers nowhere.ppm
 refused 2 'this model computes numbers: leave out --show' predict runs/numbers --show
 has runs/numbers/checkpoints/latest/config.json '"outputs": ?\{"?red"?: \[\], "?blue"?: \[\]\}'

@@ -80,6 +80,10 @@ static void wrong_values_say_what_is_needed(void **state)
     SET_REFUSED("loss={type: smooth_l1, of: y}", "did you mean huber?", "divided by `delta`");
     SET_REFUSED("loss={type: cross_entropy, of: y, label_smoothing: 0.1}",
                 "a loss has no 'label_smoothing'; did you mean the key train.label_smoothing?");
+    SET_REFUSED("loss={type: cross_entropy, of: y, weight: [1, 2]}", "did you mean class_weights, which");
+    SET_REFUSED("loss={type: cross_entropy, of: y, weight: balanced}", "did you mean class_weights, which");
+    SET_REFUSED("loss={type: cross_entropy, of: y, ignore_index: 255}",
+                "a loss has no 'ignore_index'; not needed, leave it out: a label of -100 never counts");
     SET_REFUSED("loss={type: mse, off: y}", "there is no 'off'; did you mean 'of'?");
     SET_REFUSED("parallel.mesh={dp: auto, tp: auto}", "only one axis");
     SET_REFUSED("parallel.mesh={DP: 1}", "not a name for an axis");
