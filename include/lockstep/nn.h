@@ -237,8 +237,9 @@ typedef struct ls_lora_opts {
 #define LS_LORA_FREEZE "* !pattern:*.lora_?.weight"
 LS_API ls_lora_opts ls_lora_opts_default(void);
 /* The linear layers (ls_linear) that the model makes from here on get adapters if `targets` names them. The
- * graph keeps a copy. LS_E_ARG: alpha or dropout is out of range, or `targets` empty. LS_E_SHAPE, when a
- * layer is made: the rank exceeds a side of it. */
+ * graph keeps a copy. LS_E_ARG: rank, alpha or dropout is out of range, or `targets` empty; from
+ * ls_graph_finish: a word of `targets` names no layer. LS_E_SHAPE, when a layer is made: the rank exceeds a
+ * side of it. Local. */
 LS_API ls_status ls_add_lora_with(ls_graph *g, const ls_lora_opts *o LS_OR_DEFAULTS);
 #ifdef __cplusplus
 #define ls_add_lora(g, ...) ls_add_lora_with((g), ##__VA_ARGS__)

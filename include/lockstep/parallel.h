@@ -39,7 +39,8 @@ typedef struct ls_parallel {
      * is offloaded, and the device works in host memory. A device whose memory is its own has no map. */
     ls_gather_choice gather;
     /* Gathers under way while an FSDP module computes. prefetch_backward may be LS_BACKWARD_POST: the next
-     * gather starts behind the module's last use of its parameters, beside what is left of its gradients. */
+     * gather starts after the last op that reads the module's parameters, while its other gradients are
+     * computed. */
     int64_t prefetch_forward, prefetch_backward;
     /* bytes of what they make: gathers start as early as these allow, instead of by number; 0: by number */
     int64_t prefetch_memory;

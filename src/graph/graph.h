@@ -97,6 +97,7 @@ struct ls_graph {
     bool evaluation;                 /* the model is built for evaluation */
     const char *metrics;             /* words of ls_trainer_opts.metrics; NULL: none */
     const struct ls_lora_opts *lora; /* adapters of the linear layers that follow; NULL: none */
+    char *lora_unused;               /* words of its targets that have named no layer yet; NULL: none */
     const char *tensor_plan; /* the model's tensor plan, which parallel.tensor may replace; NULL: none */
     ls_status status;        /* the first error of a builder call; later calls do nothing */
     char *message;

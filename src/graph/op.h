@@ -110,7 +110,7 @@ struct ls_op {
      * equal. */
     uint32_t inplace;
     int ew;              /* LS_OP_ELEMENTWISE: the opcode (ls_ew) */
-    const char *summary; /* one sentence for the page of a step: what it computes */
+    const char *summary; /* what the op computes: one sentence, which step.html shows */
 };
 
 /* Attributes of any op, by its field table. */

@@ -70,5 +70,8 @@ ls_status ls_graph_finish(ls_graph *g)
     LS_TRY(ls_graph_status(g));
     if (g->scope != &g->root)
         return ls_fail(LS_E_ARG, "graph \"%s\": scope \"%s\" is still open", g->name, g->scope->path);
+    if (g->lora_unused && *g->lora_unused)
+        return ls_fail(LS_E_ARG, "ls_add_lora: the model has no linear layer that targets \"%s\" names",
+                       g->lora_unused);
     return ls_graph_verify(g);
 }

@@ -208,8 +208,8 @@ static void find_use(ls_epoch_row *row, const ls_loop *l, const ls_epoch_sum *su
 {
     const double steps = (double)sum->samples / (double)l->recipe->train.global_batch,
                  peak = l->calibration ? ls_calibration_peak(l->calibration, l->recipe->precision.param) : 0,
-                 rate = ls_compiled_model_flops(&l->trainer->compiled) * steps / row->seconds;
-    row->cpu = (ls_processor_seconds() - sum->processors) / (ls_now() - sum->began);
+                 rate = ls_compiled_model_flops(&l->trainer->compiled) * steps / fmax(row->seconds, 1e-9);
+    row->cpu = (ls_processor_seconds() - sum->processors) / fmax(ls_now() - sum->began, 1e-9);
     row->load = ls_host_load();
     row->gflops = 1e-9 * rate;
     row->mfu = peak > 0 ? rate / peak : 0;

@@ -1,8 +1,8 @@
 /* profiler.h - which steps of a run are profiled, and what is written of them. A schedule is that of
  * torch.profiler: after `skip` steps of this start, cycles of `wait` steps that are left alone, `warmup`
- * steps that are timed and forgotten, and `active` steps that are recorded. Each cycle, a repetition, has
- * files of its own beside the log: a trace and a page of memory for each rank. A run without a schedule
- * measures its second step to its fifth, for step.html, and writes no other file of it. */
+ * steps that are timed and forgotten, and `active` steps that are recorded. Each cycle, a repetition,
+ * writes its own files to RUN/log: a trace and a page of memory for each rank. A run without a schedule
+ * measures its steps 2 to 5 and shows the times in step.html; it writes no other file. */
 #pragma once
 #include "execute/trace.h"
 #include "plan/plan.h"

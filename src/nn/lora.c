@@ -29,10 +29,13 @@ ls_status ls_add_lora_with(ls_graph *g, const ls_lora_opts *o)
     *copy = all;
     copy->targets = targets;
     g->lora = copy;
-    return LS_OK;
+    g->lora_unused = ls_arena_printf(&g->arena, "%s%s%s", g->lora_unused ? g->lora_unused : "",
+                                     g->lora_unused && *g->lora_unused ? " " : "", targets);
+    return ls_arena_status(&g->arena);
 }
 
-bool ls_lora_names(const char *word, const char *path)
+/* Whether a word of `targets` names the layer of this path. */
+static bool lora_names(const char *word, const char *path)
 {
     const size_t n = strlen(word), m = strlen(path);
     const char *dot = strrchr(path, '.'), *last = dot ? dot + 1 : path;
@@ -41,12 +44,26 @@ bool ls_lora_names(const char *word, const char *path)
     return m >= n && !strcmp(path + m - n, word) && (m == n || path[m - n - 1] == '.');
 }
 
-static bool targeted(const char *targets, const char *path)
+/* Takes a word out of the words that have named no layer yet. */
+static void used_word(ls_graph *g, const char *word)
+{
+    const size_t n = strlen(word);
+    for (char *at = g->lora_unused; at && (at = strstr(at, word)); at += n)
+        if ((at == g->lora_unused || at[-1] == ' ') && (!at[n] || at[n] == ' ')) {
+            memmove(at, at + n + (at[n] == ' '), strlen(at + n + (at[n] == ' ')) + 1);
+            return;
+        }
+}
+
+static bool targeted(ls_graph *g, const char *targets, const char *path)
 {
     char word[256];
     bool named = false;
-    for (int used; !named && sscanf(targets, "%255s%n", word, &used) == 1; targets += used)
-        named = ls_lora_names(word, path);
+    for (int used; sscanf(targets, "%255s%n", word, &used) == 1; targets += used)
+        if (lora_names(word, path)) {
+            named = true;
+            used_word(g, word);
+        }
     return named;
 }
 
@@ -63,7 +80,7 @@ ls_value ls_lora_adapt(ls_graph *g, ls_value x, ls_value y, int64_t out)
     const char *path = g->scope->path;
     const ls_type t = ls_value_type(g, x);
     const int64_t in = t.ndim > 0 ? t.dims[t.ndim - 1] : 1;
-    if (g->status != LS_OK || !targeted(o.targets, path))
+    if (g->status != LS_OK || !targeted(g, o.targets, path))
         return y;
     if (o.rank > in || o.rank > out) {
         ls_graph_error(

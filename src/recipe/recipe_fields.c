@@ -113,8 +113,7 @@ static const ls_key LAST[] = {
     { "train.freeze", LS_KEY_WORDS, AT(train.freeze), "",
       .help = "names of parameters or modules that are not trained; `*` matches inside one part of a name, "
               "and a word with ! in front takes names out again: `\"* !head\"` freezes all but head. They "
-              "have no "
-              "gradient and no optimizer state, and are stored in precision.param" },
+              "have no gradient and no optimizer state, and are stored in precision.param" },
     { "train.label_smoothing", LS_KEY_REAL, AT(train.label_smoothing), "0", 0, 1, .below = true,
       .type = "model.type",
       .help = "of classifiers of images and of losses of type cross_entropy, as PyTorch's "
@@ -260,9 +259,10 @@ static const ls_key LAST[] = {
     { "parallel.prefetch.backward", LS_KEY_INT, AT(parallel.prefetch.backward), "1", LS_BACKWARD_POST, 1000,
       .other = (const char *const[]){ "BACKWARD_PRE 1", "BACKWARD_POST -1", NULL }, .may_change = true,
       NEEDS(GATHERS, "parallel.prefetch.memory 0"),
-      .help = "FSDP modules that are gathered ahead in the backward pass. FSDP1's names are accepted: "
-              "BACKWARD_PRE is 1, BACKWARD_POST is -1: the next module is gathered behind the last use of "
-              "this one's parameters, in their memory" },
+      .help =
+          "FSDP modules that are gathered ahead in the backward pass. FSDP1's names are accepted: "
+          "BACKWARD_PRE is 1. BACKWARD_POST is -1: the gather of the next module starts after the last op "
+          "that reads this one's parameters, and can use their memory" },
     { "parallel.prefetch.memory", LS_KEY_BYTES, AT(parallel.prefetch.memory), "0", 0, 1e18,
       .may_change = true, NEEDS(GATHERS),
       .help = "memory for FSDP modules that are gathered ahead, instead of the numbers `forward` and "
