@@ -185,6 +185,13 @@ static ls_status no_label(const reader *r, int64_t line, const char *column, con
                            r->what, (long long)line, column);
 }
 
+static ls_status wrong_fields(const reader *r, int64_t line, bool more)
+{
+    return ls_fail(LS_E_FORMAT, "%s line %lld: %s fields than the %d columns of the first line%s", r->what,
+                   (long long)line, more ? "more" : "fewer", r->fields,
+                   more ? "; if its numbers have decimal commas, write points" : "");
+}
+
 /* One line into `row`. *empty: there is nothing in it. */
 static ls_status read_row(reader *r, double *row, bool *empty)
 {
@@ -201,9 +208,7 @@ static ls_status read_row(reader *r, double *row, bool *empty)
         const int column = f < r->fields ? r->place[f] : -1;
         LS_TRY(next(r, column >= 0, &last));
         if (f >= r->fields || (last && f + 1 < r->fields))
-            return ls_fail(LS_E_FORMAT, "%s line %lld: %s fields than the %d columns of the first line%s",
-                           r->what, (long long)line, f >= r->fields ? "more" : "fewer", r->fields,
-                           f >= r->fields ? "; if its numbers have decimal commas, write points" : "");
+            return wrong_fields(r, line, f >= r->fields);
         const char *text = column >= 0 ? trimmed(&r->field) : NULL;
         if (text && r->classes && !label(text, r->classes, &row[column]))
             return ls_fail(LS_E_FORMAT,
@@ -351,6 +356,36 @@ ls_status ls_csv_classes(char **out, const char *text, size_t n, const char *col
         s = ls_sys_have(*out);
     }
     ls_str_release(&all);
+    return s;
+}
+
+ls_status ls_csv_texts(const char *text, size_t n, const char *column, const char *what,
+                       ls_status (*each)(void *context, const char *text, size_t n), void *context)
+{
+    reader r = { .text = text, .what = what, .n = n, .line = 1, .columns = 1, .wanted = &column };
+    ls_status s = read_header(&r, &column);
+    while (r.n > r.at && r.text[r.n - 1] == '\n')
+        r.n--;
+    for (int64_t row = 0; s == LS_OK && r.at < r.n; row++) {
+        bool last = false;
+        const int64_t line = r.line;
+        int f = 0;
+        if (r.text[r.at] == '\n' && r.fields > 1) { /* as where numbers are read */
+            r.at++;
+            r.line++;
+            continue;
+        }
+        if (row % 65536 == 0)
+            s = ls_stop_check("reading %s", what);
+        for (; s == LS_OK && !last; f++)
+            if ((s = next(&r, f < r.fields && r.place[f] >= 0, &last)) == LS_OK && f < r.fields &&
+                r.place[f] >= 0 && (s = each(context, ls_str_text(&r.field), r.field.len)) != LS_OK)
+                s = ls_fail_in(s, "%s line %lld, column \"%s\"", what, (long long)line, column);
+        if (s == LS_OK && f != r.fields)
+            s = wrong_fields(&r, line, f > r.fields);
+    }
+    free(r.place);
+    ls_str_release(&r.field);
     return s;
 }
 

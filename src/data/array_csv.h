@@ -19,5 +19,8 @@ ls_status ls_csv_labels(double **out, int64_t *rows, const char *text, size_t n,
  * LS_E_UNSUPPORTED: more than LS_CSV_CLASSES of them, or a comma in one. */
 enum { LS_CSV_CLASSES = 1024 };
 ls_status ls_csv_classes(char **out, const char *text, size_t n, const char *column, const char *what);
+/* Calls `each` with the text of this column in every row; what it fails with gets the line in front. */
+ls_status ls_csv_texts(const char *text, size_t n, const char *column, const char *what,
+                       ls_status (*each)(void *context, const char *text, size_t n), void *context);
 /* The names of the first line: malloc'ed, as each of them is. LS_E_FORMAT: the text is empty, quotes. */
 ls_status ls_csv_names(char ***names, int *fields, const char *text, size_t n, const char *what);

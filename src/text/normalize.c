@@ -119,6 +119,7 @@ ls_status ls_normalize(const ls_normalizer *z, const char *text, size_t n, ls_st
         ls_str_add(out, z->to);
         ls_str_add_n(out, text, n);
         return LS_OK;
+    case LS_NORMAL_BERT: return ls_bert_normalize(z, text, n, out);
     default: return compose(z->kind, text, n, out);
     }
 }

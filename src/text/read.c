@@ -135,6 +135,15 @@ static ls_status read_normalizer(reader *r, const json_t *part, const char *type
         *z = (ls_normalizer){ .kind = LS_NORMAL_PREPEND, .to = read_keep(r, read_text_of(part, "prepend")) };
         return LS_OK;
     }
+    if (!strcmp(type, "BertNormalizer")) {
+        const bool lowercase = flag(part, "lowercase", true);
+        *z = (ls_normalizer){ .kind = LS_NORMAL_BERT,
+                              .clean = flag(part, "clean_text", true),
+                              .ideographs = flag(part, "handle_chinese_chars", true),
+                              .strip_accents = flag(part, "strip_accents", lowercase),
+                              .lowercase = lowercase };
+        return LS_OK;
+    }
     const char *from = read_text_of(json_object_get(part, "pattern"), "String");
     if (strcmp(type, "Replace") || !*from)
         return unknown(r, *type ? "normalizer" : "normalizer without a", *type ? type : "type");
@@ -198,8 +207,8 @@ static ls_status read_splitter(reader *r, const json_t *part, const char *type)
         *s = (ls_splitter){ .kind = LS_SPLIT_BYTES, .prefix_space = flag(part, "add_prefix_space", true) };
         return flag(part, "use_regex", true) ? ls_regex_compile(&s->regex, GPT2, r->path) : LS_OK;
     }
-    if (!strcmp(type, "WhitespaceSplit")) {
-        *s = (ls_splitter){ .kind = LS_SPLIT_WHITESPACE };
+    if (!strcmp(type, "WhitespaceSplit") || !strcmp(type, "BertPreTokenizer")) {
+        *s = (ls_splitter){ .kind = *type == 'B' ? LS_SPLIT_BERT : LS_SPLIT_WHITESPACE };
         return LS_OK;
     }
     if (strcmp(type, "Metaspace"))
@@ -320,6 +329,24 @@ static ls_status read_unigram(reader *r, const json_t *model)
     return ls_unigram_prepare(t->unigram, &t->arena);
 }
 
+static ls_status read_wordpiece(reader *r, const json_t *model)
+{
+    ls_tokenizer *t = r->t;
+    const char *key, *unk = read_text_of(model, "unk_token");
+    json_t *value, *vocab = json_object_get(model, "vocab");
+    const json_t *longest = json_object_get(model, "max_input_chars_per_word");
+    json_object_foreach(vocab, key, value)
+        LS_TRY(read_put(r, json_is_integer(value) ? json_integer_value(value) : -1, key));
+    t->wordpiece = LS_ARENA_NEW(&t->arena, ls_wordpiece);
+    LS_TRY(ls_arena_status(&t->arena));
+    *t->wordpiece = (ls_wordpiece){ .vocab = &t->vocab,
+                                    .prefix = read_keep(r, read_text_of(model, "continuing_subword_prefix")),
+                                    .unknown = ls_vocab_find(&t->vocab, unk, strlen(unk)),
+                                    .longest = json_is_integer(longest) ? json_integer_value(longest) : 100 };
+    return t->wordpiece->unknown < 0 ? wrong(r, "a WordPiece model needs vocab, with unk_token in it")
+                                     : ls_arena_status(&t->arena);
+}
+
 static ls_status read_model(reader *r, const json_t *root)
 {
     const json_t *model = json_object_get(root, "model");
@@ -338,7 +365,7 @@ static ls_status read_model(reader *r, const json_t *root)
         return read_bpe(r, model);
     if (!strcmp(type, "Unigram") || (!*type && json_is_array(json_object_get(model, "vocab"))))
         return read_unigram(r, model);
-    return unknown(r, "model", type);
+    return strcmp(type, "WordPiece") ? unknown(r, "model", type) : read_wordpiece(r, model);
 }
 
 /* ---- added tokens */
@@ -425,10 +452,26 @@ static ls_status read_template(reader *r, const json_t *processor)
     return LS_OK;
 }
 
+/* "cls" before a text and "sep" after it: each a token with its id. */
+static ls_status read_bert_processor(reader *r, const json_t *part)
+{
+    ls_tokenizer *t = r->t;
+    const int64_t cls = json_integer_value(json_array_get(json_object_get(part, "cls"), 1)),
+                  sep = json_integer_value(json_array_get(json_object_get(part, "sep"), 1));
+    if (cls < 0 || sep < 0 || cls >= t->vocab.size || sep >= t->vocab.size ||
+        !ls_tokenizer_token(t, (int32_t)cls) || !ls_tokenizer_token(t, (int32_t)sep))
+        return wrong(r, "the post-processor BertProcessing has no cls and sep that are tokens");
+    t->before[t->n_before++] = (int32_t)cls;
+    t->after[t->n_after++] = (int32_t)sep;
+    return LS_OK;
+}
+
 static ls_status read_processor(reader *r, const json_t *part, const char *type)
 {
     if (!strcmp(type, "TemplateProcessing"))
         return read_template(r, part);
+    if (!strcmp(type, "BertProcessing") && !r->t->n_before && !r->t->n_after)
+        return read_bert_processor(r, part);
     /* ByteLevel changes offsets only */
     return strcmp(type, "ByteLevel") ? unknown(r, "post-processor", type) : LS_OK;
 }
@@ -440,6 +483,10 @@ static ls_status read_decoder(reader *r, const json_t *part, const char *type)
     ls_prepend prepend = LS_PREPEND_ALWAYS;
     if (!strcmp(type, "ByteLevel"))
         d->kind = LS_DECODE_BYTES;
+    else if (!strcmp(type, "WordPiece"))
+        *d = (ls_decoder){ .kind = LS_DECODE_WORDPIECE,
+                           .from = read_keep(r, read_text_of(part, "prefix")),
+                           .tidy = flag(part, "cleanup", true) };
     else if (!strcmp(type, "ByteFallback"))
         d->kind = LS_DECODE_BYTE_FALLBACK;
     else if (!strcmp(type, "Fuse"))

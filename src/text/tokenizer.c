@@ -66,8 +66,9 @@ static ls_status encode_pieces(const ls_tokenizer *t, work *w, const char *text,
         const size_t bytes = (size_t)(w->in.end[i] - at);
         if (i % (1 << 12) == 0)
             LS_TRY(ls_stop_check("encoding a text of %zu bytes", n));
-        LS_TRY(t->bpe ? ls_bpe_encode(t->bpe, piece, bytes, out)
-                      : ls_unigram_encode(t->unigram, piece, bytes, out));
+        LS_TRY(t->bpe         ? ls_bpe_encode(t->bpe, piece, bytes, out)
+               : t->wordpiece ? ls_wordpiece_encode(t->wordpiece, piece, bytes, out)
+                              : ls_unigram_encode(t->unigram, piece, bytes, out));
     }
     return LS_OK;
 }
