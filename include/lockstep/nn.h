@@ -234,7 +234,8 @@ typedef struct ls_lora_opts {
     const char *targets;
 } ls_lora_opts;
 #define LS_LORA_DEFAULTS .rank = 8, .alpha = 8, .dropout = 0, .rslora = false, .targets = "all-linear"
-#define LS_LORA_FREEZE "* !pattern:*.lora_?.weight"
+#define LS_LORA_NAMES "pattern:*.lora_?.weight" /* of the adapters' parameters */
+#define LS_LORA_FREEZE "* !" LS_LORA_NAMES
 LS_API ls_lora_opts ls_lora_opts_default(void);
 /* The linear layers (ls_linear) that the model makes from here on get adapters if `targets` names them. The
  * graph keeps a copy. LS_E_ARG: rank, alpha or dropout is out of range, or `targets` empty; from

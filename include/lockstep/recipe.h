@@ -206,6 +206,15 @@ typedef struct ls_recipe {
             int64_t patience; /* epochs; 0: no early stopping */
             double min_delta;
         } early_stopping; /* by checkpoint.best */
+        struct {
+            int64_t rank;        /* 0: no adapters */
+            double alpha;        /* 0: twice the rank */
+            const char *targets; /* names of layers, separated by spaces, or all-linear */
+            double dropout;
+            bool rslora;
+            const char *save; /* names of modules that are trained whole; "" none */
+            const char *base; /* where the base of an adapter is now; "": where it was */
+        } lora;
     } train;
     struct {
         ls_optimizer_kind type;

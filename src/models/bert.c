@@ -1,5 +1,6 @@
 /* bert.c - BERT (Devlin et al. 2018), from a text to named outputs, with Hugging Face's names, structure and
- * initial values: learned positions; blocks of bidirectional attention and an MLP, each followed by a norm. */
+ * initial values: learned positions; blocks of bidirectional attention and an MLP, each followed by a norm.
+ */
 #include <math.h>
 #include <stdio.h>
 
@@ -15,7 +16,10 @@ static const char TENSOR_PLAN[] = "colwise:query colwise:key colwise:value rowwi
 
 static const ls_init ZERO = { .kind = LS_INIT_ZERO };
 
-static ls_init bert_weight(const ls_bert_config *c) { return (ls_init){ LS_INIT_NORMAL, 0, c->init_deviation }; }
+static ls_init bert_weight(const ls_bert_config *c)
+{
+    return (ls_init){ LS_INIT_NORMAL, 0, c->init_deviation };
+}
 
 static ls_value linear(ls_graph *g, const ls_bert_config *c, const char *name, ls_value x, int64_t out)
 {

@@ -165,6 +165,12 @@ static ls_status check_train(const ls_recipe *r)
                        "example with --set train.micro_batch=%lld",
                        at(r, "train.micro_batch"), micro, batch, at(r, "train.global_batch"),
                        fitting(batch, micro));
+    if (r->train.lora.rank && !r->model.init_strict)
+        return ls_fail(
+            LS_E_USAGE,
+            "%s: with train.lora every frozen parameter comes from model.init: leave this key out, "
+            "and name what the weights lack in model.reset and train.lora.save",
+            at(r, "model.init_strict"));
     const ls_choice_row *optimizer = &LS_OPTIMIZERS[r->optimizer.type],
                         *schedule = &LS_SCHEDULES[r->schedule.type];
     if (optimizer->check)

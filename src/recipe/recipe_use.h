@@ -32,6 +32,13 @@ char *ls_recipe_reference_of(const struct ls_model_row *m);
  * and this. */
 #define LS_RECIPE_UNTIED " (but its weights have a head of their own)"
 
+/* recipe_lora.c: the options of train.lora; false: there are no adapters. Local. */
+struct ls_lora_opts;
+bool ls_recipe_lora(struct ls_lora_opts *out, const ls_recipe *r);
+/* The words of ls_trainer_opts.freeze: train.freeze, behind those that leave the adapters and train.lora.save
+ * to train. They lie in the recipe's arena, which remembers if there was no memory. Local. */
+const char *ls_recipe_freeze(const ls_recipe *r);
+
 /* recipe_init.c: opens the weights that model.init names (it is not random); base/find.h says where they are
  * looked for. LS_E_USAGE if nothing is there; the message says where the key was set, and where the weights
  * were looked for. */

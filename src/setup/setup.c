@@ -122,7 +122,7 @@ static ls_status setup_make(ls_setup *s, ls_recipe *r, int ranks, int rank, int 
     t->nonfinite = r->train.nonfinite;
     t->max_skips = r->train.max_skips;
     t->ema_decay = r->optimizer.ema_decay;
-    t->freeze = r->train.freeze;
+    t->freeze = ls_recipe_freeze(r);
     t->metrics = r->eval.metrics;
     t->stage_saves = r->checkpoint.async;
     t->param = r->precision.param;

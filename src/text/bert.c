@@ -27,66 +27,41 @@ static bool is_ideograph(uint32_t c)
     return false;
 }
 
-static void add_lower(ls_str *out, uint32_t c)
+/* What one character becomes: itself, with marks taken away, as small letters. */
+static void add_character(const ls_normalizer *z, uint32_t c, ls_str *out)
 {
-    ls_utf8_add(out, c == 0x130 ? 'i' : (uint32_t)utf8proc_tolower((utf8proc_int32_t)c));
-    if (c == 0x130) /* the only character whose small letter is two */
-        ls_utf8_add(out, 0x307);
+    utf8proc_int32_t parts[32] = { (utf8proc_int32_t)c };
+    utf8proc_ssize_t n = 1;
+    if (z->strip_accents && c >= 0x80)
+        n = utf8proc_decompose_char(parts[0], parts, 32, UTF8PROC_DECOMPOSE | UTF8PROC_STABLE, &(int){ 0 });
+    for (utf8proc_ssize_t i = 0; i < n; i++) {
+        const utf8proc_int32_t part = parts[i];
+        if (z->strip_accents && utf8proc_category(part) == UTF8PROC_CATEGORY_MN)
+            continue;
+        const bool two = z->lowercase && part == 0x130; /* the only character whose small letter is two */
+        ls_utf8_add(out, two ? 'i' : (uint32_t)(z->lowercase ? utf8proc_tolower(part) : part));
+        if (two)
+            ls_utf8_add(out, 0x307);
+    }
 }
 
-static void clean(const ls_normalizer *z, const char *text, size_t n, ls_str *out)
+void ls_bert_normalize(const ls_normalizer *z, const char *text, size_t n, const ls_text_range *from,
+                       ls_str *out, ls_origin *trace)
 {
     uint32_t c;
-    for (size_t i = 0; i < n;) {
-        i += ls_utf8_next(text + i, &c);
+    for (size_t i = 0, bytes; i < n; i += bytes) {
+        bytes = ls_utf8_next(text + i, &c);
         if (z->clean && (c == 0 || c == 0xfffd || is_control(c)))
             continue;
+        const size_t before = out->len;
         const bool alone = z->ideographs && is_ideograph(c);
         if (alone)
             ls_str_add(out, " ");
-        ls_utf8_add(out, z->clean && ls_is_white(c) ? ' ' : c);
+        add_character(z, z->clean && ls_is_white(c) ? ' ' : c, out);
         if (alone)
             ls_str_add(out, " ");
+        ls_origin_fill(trace, ls_range_of(from, i, i + bytes), out->len - before);
     }
-}
-
-static ls_status strip_accents(ls_str *text)
-{
-    ls_str parts = { 0 };
-    const ls_normalizer decompose = { .kind = LS_NORMAL_NFD };
-    ls_status s = ls_normalize(&decompose, ls_str_text(text), text->len, &parts);
-    ls_str_clear(text);
-    uint32_t c;
-    for (size_t i = 0; s == LS_OK && i < parts.len;) {
-        i += ls_utf8_next(parts.data + i, &c);
-        if (utf8proc_category((utf8proc_int32_t)c) != UTF8PROC_CATEGORY_MN)
-            ls_utf8_add(text, c);
-    }
-    if (s == LS_OK)
-        s = ls_str_status(&parts);
-    ls_str_release(&parts);
-    return s;
-}
-
-ls_status ls_bert_normalize(const ls_normalizer *z, const char *text, size_t n, ls_str *out)
-{
-    ls_str work = { 0 };
-    uint32_t c;
-    clean(z, text, n, &work);
-    ls_status s = ls_str_status(&work);
-    if (s == LS_OK && z->strip_accents)
-        s = strip_accents(&work);
-    for (size_t i = 0; s == LS_OK && i < work.len;) {
-        i += ls_utf8_next(work.data + i, &c);
-        if (z->lowercase)
-            add_lower(out, c);
-        else
-            ls_utf8_add(out, c);
-    }
-    if (s == LS_OK)
-        s = ls_str_status(&work);
-    ls_str_release(&work);
-    return s;
 }
 
 /* ---- the splitter */
@@ -98,7 +73,7 @@ static bool is_punctuation(uint32_t c)
            (k >= UTF8PROC_CATEGORY_PC && k <= UTF8PROC_CATEGORY_PO);
 }
 
-void ls_bert_split(const char *text, size_t n, ls_text_pieces *out)
+void ls_bert_split(const char *text, size_t n, const ls_text_range *from, ls_text_pieces *out)
 {
     uint32_t c;
     size_t word = 0;
@@ -107,12 +82,12 @@ void ls_bert_split(const char *text, size_t n, ls_text_pieces *out)
         const bool mark = is_punctuation(c);
         if (!mark && !ls_is_white(c))
             continue;
-        ls_pieces_add(out, text + word, i - word);
+        ls_pieces_add_from(out, text + word, i - word, ls_range_at(from, word));
         if (mark)
-            ls_pieces_add(out, text + i, bytes);
+            ls_pieces_add_from(out, text + i, bytes, ls_range_at(from, i));
         word = i + bytes;
     }
-    ls_pieces_add(out, text + word, n - word);
+    ls_pieces_add_from(out, text + word, n - word, ls_range_at(from, word));
 }
 
 /* ---- the model */
@@ -126,8 +101,8 @@ static size_t characters(const char *text, size_t n)
 }
 
 /* The longest token that the rest of a word begins with; *length: its bytes of the word. -1: none. */
-static int32_t longest(const ls_wordpiece *w, const char *word, size_t at, size_t n, ls_str *buffer,
-                       size_t *length)
+static int32_t longest(const ls_wordpiece *w, const char *word, size_t at, size_t n, const ls_encoding *e,
+                       ls_str *buffer, size_t *length)
 {
     for (size_t end = n; end > at; end--) {
         if (end < n && ((uint8_t)word[end] & 0xc0) == 0x80)
@@ -138,30 +113,32 @@ static int32_t longest(const ls_wordpiece *w, const char *word, size_t at, size_
         ls_str_add_n(buffer, word + at, end - at);
         const int32_t id = ls_vocab_find(w->vocab, ls_str_text(buffer), buffer->len);
         *length = end - at;
-        if (id >= 0)
+        if (id >= 0 && ls_encoding_may(e, id, ls_range_of(e->from, at, end)))
             return id;
     }
     return -1;
 }
 
 /* A word that no pieces make is unknown as a whole. */
-ls_status ls_wordpiece_encode(const ls_wordpiece *w, const char *word, size_t n, ls_tokens *out)
+ls_status ls_wordpiece_encode(const ls_wordpiece *w, const char *word, size_t n, ls_encoding *out)
 {
-    const int64_t before = out->n;
+    const int64_t ids = out->ids->n, ranges = out->ranges ? out->ranges->n : 0;
     ls_str buffer = { 0 };
     ls_status s = LS_OK;
     bool known = characters(word, n) <= (size_t)w->longest;
-    for (size_t at = 0, length; s == LS_OK && known && at < n; at += length) {
-        const int32_t id = longest(w, word, at, n, &buffer, &length);
+    for (size_t at = 0, length = 0; s == LS_OK && known && at < n; at += length) {
+        const int32_t id = longest(w, word, at, n, out, &buffer, &length);
         known = id >= 0;
-        s = known ? ls_tokens_add(out, id) : ls_str_status(&buffer);
+        s = known ? ls_encoding_put(out, id, at, at + length) : ls_str_status(&buffer);
     }
     ls_str_release(&buffer);
     LS_TRY(s);
     if (known)
         return LS_OK;
-    out->n = before;
-    return ls_tokens_add(out, w->unknown);
+    out->ids->n = ids;
+    if (out->ranges)
+        out->ranges->n = ranges;
+    return ls_encoding_put(out, w->unknown, 0, n);
 }
 
 /* ---- the decoder */

@@ -379,7 +379,7 @@ static ls_status normal_text(reader *r, ls_added *a)
     ls_str_add(&text, a->text);
     for (int i = 0; i < r->t->n_normalizers && s == LS_OK; i++) {
         ls_str_clear(&other);
-        s = ls_normalize(&r->t->normalizers[i], text.data, text.len, &other);
+        s = ls_normalize(&r->t->normalizers[i], text.data, text.len, NULL, &other, &(ls_origin){ 0 });
         const ls_str swap = text;
         text = other;
         other = swap;
@@ -396,6 +396,7 @@ static ls_status read_added(reader *r, const json_t *list)
 {
     ls_tokenizer *t = r->t;
     t->added = LS_ARENA_ARRAY(&t->arena, ls_added, json_array_size(list) + 1);
+    t->special = LS_ARENA_ARRAY(&t->arena, bool, t->vocab.size);
     LS_TRY(ls_arena_status(&t->arena));
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *j = json_array_get(list, i), *id = json_object_get(j, "id");
@@ -414,6 +415,7 @@ static ls_status read_added(reader *r, const json_t *list)
             a->id = there; /* the model has the token already */
         else
             LS_TRY(read_put(r, a->id, a->text));
+        t->special[a->id] = t->special[a->id] || a->special;
         if (a->normalized)
             LS_TRY(normal_text(r, a));
         a->length = strlen(a->text);

@@ -199,6 +199,10 @@ static void drop_samples(void)
     &(ls_loader_step) { 0 }
 #define sample_ls_step_result_p \
     &(ls_step_result) { 0 }
+#define sample_ls_text_range_p \
+    &(ls_text_range) { 0, 1 }
+#define sample_ls_text_ranges_p \
+    &(ls_text_ranges) { 0 }
 #define sample_ls_tokens_p \
     &(ls_tokens) { 0 }
 #define sample_ls_update_unit_p \

@@ -144,6 +144,7 @@ ls_status objects(ls_build_fn build)
     ls_trainer *trainer = nullptr;
     ls_trainer_opts o = ls_trainer_opts_default();
     o.micro_batch = 2;
+    o.freeze = LS_LORA_NAMES;
     o.freeze = LS_LORA_FREEZE;
     ls_trainer_create(&trainer, build, nullptr);
     ls_trainer_create(&trainer, build, nullptr, &o);

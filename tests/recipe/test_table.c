@@ -165,6 +165,8 @@ static int conditions(const ls_key *k, const char **sets, char (*made)[64])
         sets[n++] = "eval.generate={tokens: 3, beams: 3}";
     if (!strcmp(k->key, "train.early_stopping.min_delta"))
         sets[n++] = "train.early_stopping.patience=3";
+    if (!strncmp(k->key, "train.lora.", 11) && strcmp(k->key, "train.lora.rank"))
+        sets[n++] = "train.lora.rank=3";
     if (!strcmp(k->key, "eval.ema"))
         sets[n++] = "optimizer.ema_decay=0.5";
     if (!strcmp(k->key, "model.init_strict") || !strcmp(k->key, "model.reset") ||
@@ -247,7 +249,7 @@ static void the_table_is_in_order(void **state)
         if (ls_key_at(i)->kind == LS_KEY_INT || ls_key_at(i)->kind == LS_KEY_REAL ||
             ls_key_at(i)->kind == LS_KEY_BYTES)
             assert_true(ls_key_at(i)->min < ls_key_at(i)->max); /* every number has bounds */
-        for (int j = 0; j < i; j++) {                     /* members do not overlap by a wrong AT() */
+        for (int j = 0; j < i; j++) {                           /* members do not overlap by a wrong AT() */
             if (ls_key_at(i)->offset == ls_key_at(j)->offset)
                 fail_msg("%s and %s have one place", ls_key_at(i)->key, ls_key_at(j)->key);
         }
