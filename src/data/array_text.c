@@ -28,7 +28,7 @@ static ls_status write_row(void *context, const char *text, size_t n)
         const int64_t room = w->room ? 2 * w->room : 1024;
         const size_t bytes = (size_t)(room * most) * sizeof *w->out;
         LS_TRY(ls_array_room(bytes, w->path));
-        int32_t *more = realloc(w->out, bytes);
+        int32_t *more = ls_sys_realloc(w->out, bytes);
         if (!more)
             return ls_fail(LS_E_MEMORY, "%s: no memory for the tokens of %lld texts", w->path,
                            (long long)room);

@@ -8,11 +8,12 @@
 #include "graph/graph.h"
 #include "lockstep/models.h"
 #include "lockstep/nn.h"
+#include "models/bert.h"
 #include "models/task.h"
 
 /* Of each pair of layers, the first is split by its outputs and the second by its inputs. */
-static const char TENSOR_PLAN[] = "colwise:query colwise:key colwise:value rowwise:attention.output.dense "
-                                  "colwise:intermediate.dense rowwise:layer.*.output.dense";
+static const char TENSOR_PLAN[] = "colwise:query colwise:key colwise:value rowwise:output.dense "
+                                  "colwise:intermediate.dense";
 
 static const ls_init ZERO = { .kind = LS_INIT_ZERO };
 
@@ -94,7 +95,7 @@ static bool of_tokens(const ls_bert_config *c, const ls_port *p)
     return p->type.ndim == 2 && p->type.dims[0] == c->tokens;
 }
 
-static ls_status bert_check(const ls_bert_config *c)
+ls_status ls_bert_check(const ls_bert_config *c)
 {
     if (c->tokens < 1 || c->tokens > c->positions)
         return ls_fail(LS_E_SHAPE, "bert: a text of %lld tokens, and the model has %lld positions",
@@ -133,7 +134,7 @@ ls_status ls_bert_build(ls_graph *g, const ls_bert_config *c, int64_t batch)
 {
     LS_ARG(g);
     LS_ARG(c);
-    LS_TRY(bert_check(c));
+    LS_TRY(ls_bert_check(c));
     ls_tensor_plan(g, TENSOR_PLAN);
     bool texts = false;
     for (int i = 0; i < c->n_outputs; i++)

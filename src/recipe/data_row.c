@@ -161,6 +161,7 @@ typedef struct field_use {
     int64_t below;
     bool ignorable, missing;
     ls_array_range range;
+    int64_t tokens; /* of a text; 0: it is none */
 } field_use;
 static field_use use_of(const ls_recipe *r, const char *field);
 
@@ -301,6 +302,10 @@ static field_use use_of(const ls_recipe *r, const char *field)
     field_use use = { .type = ls_dtype_is_float(read.type) ? floats : read.type,
                       .ignorable = read.valid,
                       .range = read.weight ? LS_ARRAY_FROM_0 : LS_ARRAY_ANY };
+    if (ls_model_has_key(ls_recipe_model(r), "pad_token") && is(r->model.inputs.at[0].name, field))
+        return (field_use){ .type = LS_I32,
+                            .below = r->model.vocab_size,
+                            .tokens = r->model.inputs.at[0].type.dims[0] };
     for (int i = 0; i < r->loss.n; i++) {
         const ls_task_loss *l = &r->loss.at[i];
         const bool target = is(l->target ? l->target : l->of, field),
@@ -346,7 +351,10 @@ static ls_array_field array_of(const ls_recipe *r, const char *field, const char
                              .ignorable = use.ignorable,
                              .range = use.range,
                              .missing = use.missing,
-                             .classes = use.below ? ls_recipe_class_names(r, field) : NULL };
+                             .classes = use.below ? ls_recipe_class_names(r, field) : NULL,
+                             .tokenizer = use.tokens ? r->data.tokenizer : NULL,
+                             .tokens = use.tokens,
+                             .pad = (int32_t)r->model.pad_token };
 }
 
 static ls_status open_arrays(ls_dataset **out, const ls_recipe *r, ls_split split, const ls_data_opening *o)
@@ -471,8 +479,8 @@ const ls_data_row LS_DATA[] = {
       check_text, open_text, false, false },
     { "pairs", FILES "source target prefix source_length target_length train_samples eval_samples",
       LS_SAMPLES_PAIRS, "tokenizing", check_pairs, open_pairs, false, false },
-    { "arrays", "train eval class_names eval_fraction missing sampler", LS_SAMPLES_FIELDS, "reading",
-      check_arrays, open_arrays, false, true },
+    { "arrays", "train eval class_names eval_fraction missing sampler tokenizer", LS_SAMPLES_FIELDS,
+      "reading", check_arrays, open_arrays, false, true },
     { "module", "config", LS_SAMPLES_FIELDS, "reading", check_module, open_module, false, true },
     { NULL, NULL, LS_SAMPLES_IMAGES, NULL, NULL, NULL, false, false },
 };

@@ -27,16 +27,6 @@ static void decode_bytes(const char *token, size_t n, ls_str *out)
         ls_str_add_n(out, token, n);
 }
 
-void ls_replace_all(const char *token, size_t n, const char *from, const char *to, ls_str *out)
-{
-    const size_t length = strlen(from);
-    for (size_t i = 0; i < n;) {
-        const bool here = length > 0 && length <= n - i && !memcmp(token + i, from, length);
-        ls_str_add_n(out, here ? to : token + i, here ? strlen(to) : 1);
-        i += here ? length : 1;
-    }
-}
-
 static int hex(char c)
 {
     return c >= '0' && c <= '9'   ? c - '0'

@@ -5,36 +5,7 @@
 #include <string.h>
 
 #include "base/stop.h"
-#include "text.h"
-
-typedef struct reader {
-    ls_tokenizer *t;
-    const char *path;
-} reader;
-
-static const char *read_text_of(const json_t *j, const char *key)
-{
-    const char *s = json_string_value(json_object_get(j, key));
-    return s ? s : "";
-}
-
-static bool flag(const json_t *j, const char *key, bool otherwise)
-{
-    const json_t *v = json_object_get(j, key);
-    return json_is_boolean(v) ? json_is_true(v) : otherwise;
-}
-
-static char *read_keep(reader *r, const char *s) { return ls_arena_strdup(&r->t->arena, s); }
-
-static ls_status unknown(const reader *r, const char *what, const char *type)
-{
-    return ls_fail(LS_E_UNSUPPORTED, "%s: the %s \"%s\" is not supported", r->path, what, type);
-}
-
-static ls_status wrong(const reader *r, const char *what)
-{
-    return ls_fail(LS_E_FORMAT, "%s: %s", r->path, what);
-}
+#include "read_own.h"
 
 /* Calls `one` for a part, or for each part of a Sequence. */
 typedef ls_status (*part_fn)(reader *r, const json_t *part, const char *type);
@@ -49,13 +20,6 @@ static ls_status each_part(reader *r, const json_t *part, const char *members, p
     for (size_t i = 0; i < json_array_size(list); i++)
         LS_TRY(each_part(r, json_array_get(list, i), members, one));
     return LS_OK;
-}
-
-static ls_status one_more(const reader *r, int *n, const char *what)
-{
-    return (*n)++ < LS_TEXT_STAGES
-               ? LS_OK
-               : ls_fail(LS_E_UNSUPPORTED, "%s: more than %d %s", r->path, (int)LS_TEXT_STAGES, what);
 }
 
 /* ---- normalizers */
@@ -185,18 +149,6 @@ static ls_status read_split(reader *r, const json_t *part, ls_splitter *s)
                             r->path);
 }
 
-static ls_status read_metaspace(reader *r, const json_t *part, ls_prepend *prepend)
-{
-    const char *scheme = read_text_of(part, "prepend_scheme");
-    *prepend = !strcmp(scheme, "first")                                            ? LS_PREPEND_FIRST
-               : !strcmp(scheme, "never") || !flag(part, "add_prefix_space", true) ? LS_PREPEND_NEVER
-                                                                                   : LS_PREPEND_ALWAYS;
-    return !*read_text_of(part, "replacement") ? wrong(r, "Metaspace has no replacement")
-           : *scheme && strcmp(scheme, "first") && strcmp(scheme, "never") && strcmp(scheme, "always")
-               ? unknown(r, "Metaspace with prepend_scheme", scheme)
-               : LS_OK;
-}
-
 static ls_status read_splitter(reader *r, const json_t *part, const char *type)
 {
     LS_TRY(one_more(r, &r->t->n_splitters, "pre-tokenizers"));
@@ -216,7 +168,7 @@ static ls_status read_splitter(reader *r, const json_t *part, const char *type)
     *s = (ls_splitter){ .kind = LS_SPLIT_METASPACE,
                         .mark = read_keep(r, read_text_of(part, "replacement")),
                         .split = flag(part, "split", true) };
-    return read_metaspace(r, part, &s->prepend);
+    return ls_read_metaspace(r, part, &s->prepend);
 }
 
 /* ---- models, and the ids of both */
@@ -423,95 +375,6 @@ static ls_status read_added(reader *r, const json_t *list)
     return LS_OK;
 }
 
-/* ---- after the model, and decoders */
-
-static ls_status read_template(reader *r, const json_t *processor)
-{
-    ls_tokenizer *t = r->t;
-    const json_t *single = json_object_get(processor, "single"),
-                 *specials = json_object_get(processor, "special_tokens");
-    bool behind = false;
-    for (size_t i = 0; i < json_array_size(single); i++) {
-        const json_t *part = json_array_get(single, i), *token = json_object_get(part, "SpecialToken");
-        const json_t *ids = json_object_get(json_object_get(specials, read_text_of(token, "id")), "ids");
-        if (!token && !json_object_get(part, "Sequence"))
-            return wrong(
-                r, "the post-processor's template has a part that is neither SpecialToken nor Sequence");
-        if (token && !json_array_size(ids))
-            return ls_fail(LS_E_FORMAT,
-                           "%s: the post-processor's template uses \"%.60s\", and its special_tokens do not "
-                           "say which ids that is",
-                           r->path, read_text_of(token, "id"));
-        behind = behind || !token;
-        for (size_t k = 0; token && k < json_array_size(ids); k++) {
-            const int64_t id = json_integer_value(json_array_get(ids, k));
-            int *n = behind ? &t->n_after : &t->n_before;
-            if (id < 0 || id >= t->vocab.size || !ls_tokenizer_token(t, (int32_t)id) || *n == 16)
-                return wrong(r, "the post-processor has ids that are not tokens, or too many");
-            (behind ? t->after : t->before)[(*n)++] = (int32_t)id;
-        }
-    }
-    return LS_OK;
-}
-
-/* "cls" before a text and "sep" after it: each a token with its id. */
-static ls_status read_bert_processor(reader *r, const json_t *part)
-{
-    ls_tokenizer *t = r->t;
-    const int64_t cls = json_integer_value(json_array_get(json_object_get(part, "cls"), 1)),
-                  sep = json_integer_value(json_array_get(json_object_get(part, "sep"), 1));
-    if (cls < 0 || sep < 0 || cls >= t->vocab.size || sep >= t->vocab.size ||
-        !ls_tokenizer_token(t, (int32_t)cls) || !ls_tokenizer_token(t, (int32_t)sep))
-        return wrong(r, "the post-processor BertProcessing has no cls and sep that are tokens");
-    t->before[t->n_before++] = (int32_t)cls;
-    t->after[t->n_after++] = (int32_t)sep;
-    return LS_OK;
-}
-
-static ls_status read_processor(reader *r, const json_t *part, const char *type)
-{
-    if (!strcmp(type, "TemplateProcessing"))
-        return read_template(r, part);
-    if (!strcmp(type, "BertProcessing") && !r->t->n_before && !r->t->n_after)
-        return read_bert_processor(r, part);
-    /* ByteLevel changes offsets only */
-    return strcmp(type, "ByteLevel") ? unknown(r, "post-processor", type) : LS_OK;
-}
-
-static ls_status read_decoder(reader *r, const json_t *part, const char *type)
-{
-    LS_TRY(one_more(r, &r->t->n_decoders, "decoders"));
-    ls_decoder *d = &r->t->decoders[r->t->n_decoders - 1];
-    ls_prepend prepend = LS_PREPEND_ALWAYS;
-    if (!strcmp(type, "ByteLevel"))
-        d->kind = LS_DECODE_BYTES;
-    else if (!strcmp(type, "WordPiece"))
-        *d = (ls_decoder){ .kind = LS_DECODE_WORDPIECE,
-                           .from = read_keep(r, read_text_of(part, "prefix")),
-                           .tidy = flag(part, "cleanup", true) };
-    else if (!strcmp(type, "ByteFallback"))
-        d->kind = LS_DECODE_BYTE_FALLBACK;
-    else if (!strcmp(type, "Fuse"))
-        d->kind = LS_DECODE_FUSE;
-    else if (!strcmp(type, "Replace") && *read_text_of(json_object_get(part, "pattern"), "String"))
-        *d = (ls_decoder){ .kind = LS_DECODE_REPLACE,
-                           .from = read_keep(r, read_text_of(json_object_get(part, "pattern"), "String")),
-                           .to = read_keep(r, read_text_of(part, "content")) };
-    else if (!strcmp(type, "Strip"))
-        *d = (ls_decoder){ .kind = LS_DECODE_STRIP,
-                           .from = read_keep(r, read_text_of(part, "content")),
-                           .start = json_integer_value(json_object_get(part, "start")),
-                           .stop = json_integer_value(json_object_get(part, "stop")) };
-    else if (!strcmp(type, "Metaspace")) {
-        LS_TRY(read_metaspace(r, part, &prepend));
-        *d = (ls_decoder){ .kind = LS_DECODE_METASPACE,
-                           .from = read_keep(r, read_text_of(part, "replacement")),
-                           .keep_first = prepend == LS_PREPEND_NEVER };
-    } else
-        return unknown(r, "decoder", type);
-    return LS_OK;
-}
-
 ls_status ls_tokenizer_read(ls_tokenizer *t, json_t *root, const char *path)
 {
     reader r = { t, path };
@@ -521,6 +384,6 @@ ls_status ls_tokenizer_read(ls_tokenizer *t, json_t *root, const char *path)
     LS_TRY(each_part(&r, json_object_get(root, "normalizer"), "normalizers", read_normalizer));
     LS_TRY(each_part(&r, json_object_get(root, "pre_tokenizer"), "pretokenizers", read_splitter));
     LS_TRY(read_added(&r, json_object_get(root, "added_tokens")));
-    LS_TRY(each_part(&r, json_object_get(root, "post_processor"), "processors", read_processor));
-    return each_part(&r, json_object_get(root, "decoder"), "decoders", read_decoder);
+    LS_TRY(each_part(&r, json_object_get(root, "post_processor"), "processors", ls_read_processor));
+    return each_part(&r, json_object_get(root, "decoder"), "decoders", ls_read_decoder);
 }

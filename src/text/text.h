@@ -101,7 +101,7 @@ ls_status ls_normalize(const ls_normalizer *z, const char *text, size_t n, const
 void ls_bert_normalize(const ls_normalizer *z, const char *text, size_t n, const ls_text_range *from,
                        ls_str *out, ls_origin *trace); /* bert.c */
 
-/* ---- pre-tokenizers (split.c) */
+/* ---- pre-tokenizers (split.c, pieces.c, bert.c) */
 
 /* A text in pieces: piece i ends at end[i], and begins where piece i - 1 ends. */
 typedef struct ls_text_pieces {
@@ -120,6 +120,9 @@ static inline void ls_pieces_add(ls_text_pieces *p, const char *text, size_t n)
 ls_status ls_pieces_check(const ls_text_pieces *p); /* LS_E_MEMORY */
 void ls_pieces_clear(ls_text_pieces *p);
 void ls_pieces_release(ls_text_pieces *p);
+
+/* Appends the text, with `to` in place of each `from`. */
+void ls_replace_all(const char *text, size_t n, const char *from, const char *to, ls_str *out);
 
 typedef enum ls_split_kind {
     LS_SPLIT_REGEX,
@@ -243,8 +246,6 @@ typedef struct ls_decoder {
 } ls_decoder;
 ls_status ls_decode(const ls_decoder *d, ls_text_pieces *tokens); /* changes the tokens in place */
 void ls_wordpiece_decode(const ls_decoder *d, const char *token, size_t n, bool first, ls_str *out);
-/* Appends the text, with `to` in place of each `from`. */
-void ls_replace_all(const char *text, size_t n, const char *from, const char *to, ls_str *out);
 int ls_fallback_byte(const char *token, size_t n); /* 65 of "<0x41>"; -1: the token is not a byte */
 
 /* ---- the tokenizer */
