@@ -260,6 +260,10 @@ typedef struct ls_array_field {
     const char *tokenizer;
     int64_t tokens;
     int32_t pad;
+    /* with `classes`: the column of texts whose words have these classes. This column names a class for each
+     * word, with spaces between them. The field, [tokens], has it at the first token of the word, and
+     * LS_IGNORE_LABEL elsewhere. NULL: the column is texts */
+    const char *words;
 } ls_array_field;
 
 /* Opens the n arrays as a data set; sample i is row i of each. Only the rows that are read are ever in

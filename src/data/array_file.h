@@ -8,6 +8,9 @@ typedef struct ls_array_tokens {
     const char *tokenizer; /* its file; NULL: they are numbers */
     int64_t length, below; /* tokens of each text; all ids are below it, 0: any */
     int32_t pad;
+    /* the column of texts whose words this column has classes of, `classes` of the file; NULL: this column is
+     * texts */
+    const char *words;
 } ls_array_tokens;
 
 typedef struct ls_array_file {

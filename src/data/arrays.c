@@ -265,7 +265,8 @@ static ls_status open_column(array_set *d, int k)
 {
     column *c = &d->columns[k];
     char text[128];
-    const ls_array_tokens tokens = { c->as.tokenizer, c->as.tokens, c->as.below, c->as.pad };
+    const ls_array_tokens tokens = { c->as.tokenizer, c->as.tokens, c->as.words ? 0 : c->as.below, c->as.pad,
+                                     c->as.words };
     LS_TRY(ls_array_labels_open(&c->file, c->as.file, c->as.field, c->as.classes, &tokens));
     const ls_type *t = &c->file.type;
     if (t->ndim < 1 || t->dims[0] < 1)

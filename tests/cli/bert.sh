@@ -38,6 +38,32 @@ has out '^row 0 +weather '
 has out '^row 1 +law '
 try 0 predict runs/bert --wrong --out wrong.csv
 
+# ---- classes of words: at the first token of each, nowhere else
+cat >tags.csv <<EOT
+words,tags
+Shall I compare thee to a summer's day,O PER O PER O O TIME TIME
+"Rough winds, do shake",THING  THING O O
+coral is red,THING O O
+EOT
+cat >tags.yaml <<EOT
+model: {init: $golden, init_strict: false, inputs: {words: [16]}, outputs: {tags: [16, 4]}, reset: classifier}
+data: {type: arrays, train: {words: tags.csv, tags: tags.csv}, eval: {words: tags.csv, tags: tags.csv}, tokenizer: $golden}
+loss: {type: cross_entropy, of: tags}
+train: {epochs: 20, global_batch: 3, micro_batch: 1, drop_last: false}
+optimizer: {type: adamw, lr: 1e-2}
+threads: 1
+EOT
+try 0 train tags.yaml
+has runs/tags/recipe.yaml 'class_names: \{tags: "O,PER,THING,TIME"\}'
+try 0 eval runs/tags # of 15 words the last is cut off
+has out 'accuracy 1.0000  \(14 of 14\)'
+try 0 train tags.yaml --set run.name=tags3 --workers 3
+cmp runs/tags/checkpoints/latest/model.safetensors runs/tags3/checkpoints/latest/model.safetensors || bad "$what: ranks change a bit"
+sed 's/O O$/O/' tags.csv >short.csv
+refused 1 'short.csv line 3, column "tags": 3 classes, and the text has 4 words' eval runs/tags --set "data.eval={words: short.csv, tags: short.csv}"
+sed 's/TIME TIME/TIME DAY/' tags.csv >other.csv
+refused 1 '"DAY" is not one of the classes O,PER,THING,TIME' eval runs/tags --set "data.eval={words: other.csv, tags: other.csv}"
+
 # ---- what does not fit
 sed '1s/.*/text,kind/' texts.csv >renamed.csv
 refused 2 'renamed.csv: its first line has no column "review"' train bert.yaml --set run.name=no --set "data.train={review: renamed.csv, kind: renamed.csv}"
