@@ -27,3 +27,8 @@ const char *ls_recipe_freeze(const ls_recipe *r)
             words = ls_arena_printf(a, "%s !%s", words, word);
     return *r->train.freeze ? ls_arena_printf(a, "%s %s", words, r->train.freeze) : words;
 }
+
+bool ls_recipe_leaves_base(const ls_recipe *r)
+{
+    return r->train.lora.rank && strcmp(r->model.init, "random") != 0;
+}
