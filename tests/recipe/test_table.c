@@ -183,6 +183,8 @@ static int conditions(const ls_key *k, const char **sets, char (*made)[64])
         sets[n++] = "data.augment.randaugment.ops=2";
     if (!strcmp(k->key, "data.augment.jitter.saturation") || !strcmp(k->key, "data.augment.jitter.hue"))
         sets[n++] = "model.in_channels=3";
+    if (!strcmp(k->key, "data.too_long"))
+        sets[n++] = "data.pack=documents";
     if (!strcmp(k->key, "data.field"))
         sets[n++] = "data.documents=json";
     if (!strcmp(k->key, "checkpoint.best.metric"))
@@ -247,7 +249,7 @@ static void the_table_is_in_order(void **state)
         if (ls_key_at(i)->kind == LS_KEY_INT || ls_key_at(i)->kind == LS_KEY_REAL ||
             ls_key_at(i)->kind == LS_KEY_BYTES)
             assert_true(ls_key_at(i)->min < ls_key_at(i)->max); /* every number has bounds */
-        for (int j = 0; j < i; j++) {                     /* members do not overlap by a wrong AT() */
+        for (int j = 0; j < i; j++) {                           /* members do not overlap by a wrong AT() */
             if (ls_key_at(i)->offset == ls_key_at(j)->offset)
                 fail_msg("%s and %s have one place", ls_key_at(i)->key, ls_key_at(j)->key);
         }
