@@ -167,6 +167,9 @@ typedef struct ls_decoder_config {
     bool tied;                            /* the output head is the table of the embedding; else lm_head */
     bool qkv_bias, output_bias, mlp_bias; /* of q, k, v; of o; in the MLP */
     const char *block;                    /* class of a layer: "Qwen2DecoderLayer", "LlamaDecoderLayer" */
+    /* A sample is several documents side by side, which do not see each other: there is an input "positions"
+     * i32 [batch, seq_length], 0 at the first token of each (LS_PACK_DOCUMENTS). */
+    bool packed;
 } ls_decoder_config;
 
 /* Hugging Face's BertForSequenceClassification and BertForTokenClassification: parameters

@@ -23,8 +23,9 @@ typedef struct ls_token_footer {
 typedef struct ls_token_store {
     ls_mapping map;
     const uint8_t *ids;
-    const int64_t *ends; /* [documents]: increasing; the last is `tokens` */
-    const int64_t *rows; /* [documents]: increasing; all are below footer.rows */
+    const int64_t *ends;    /* [documents]: increasing; the last is `tokens` */
+    const int64_t *rows;    /* [documents]: increasing; all are below footer.rows */
+    const uint8_t *targets; /* [tokens]: not 0: the token is a target where it follows. NULL: all are */
     ls_token_footer footer;
     /* [n_parts]: the files and the tokenizer (ls_tokens_open). Owned, with their paths. */
     ls_dataset_part *parts;

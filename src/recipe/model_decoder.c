@@ -28,7 +28,8 @@ static void decoder_config(ls_decoder_config *out, const ls_recipe *r, const voi
                                 .attention_dropout = r->model.attention_dropout,
                                 .tied = r->model.tied,
                                 .qkv_bias = p->qkv_bias,
-                                .block = p->block };
+                                .block = p->block,
+                                .packed = r->data.pack == LS_PACK_DOCUMENTS };
 }
 
 static ls_status decoder_build(ls_graph *g, const ls_recipe *r, const void *preset, int64_t batch)
