@@ -137,6 +137,8 @@ typedef struct ls_recipe {
         ls_feed_forward feed_forward;
         ls_scale_output scale_output;
         double init_factor;
+        int64_t positions, token_types, pad_token; /* bert */
+        double classifier_dropout;                 /* bert; below 0: dropout */
         bool tied;
         /* mlp: widths of the hidden layers, may be empty; its input is image_size^2 * in_channels */
         ls_int_list hidden;

@@ -68,4 +68,4 @@ ls_status ls_tokens_create(ls_token_writer *w, const char *path, uint64_t key, i
 ls_status ls_tokens_put(ls_token_writer *w, const int32_t *ids, int64_t n, int64_t row);
 /* `rows`: of the source. Releases w, also on failure. */
 ls_status ls_tokens_commit(ls_token_writer *w, int64_t rows);
-void ls_tokens_abort(ls_token_writer *w);       /* does nothing after a commit */
+void ls_tokens_abort(ls_token_writer *w); /* does nothing after a commit */
