@@ -24,7 +24,8 @@ except ImportError:
     sys.exit(0)
 
 LOCKSTEP = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "build/lockstep")
-STEPS, BATCH, TOKENS, LR, END = 20, 4, 64, 1e-2, 256  # END: what the tokenizer `bytes` puts behind a text
+STEPS, BATCH, TOKENS, LR, END = 20, 4, 64, 1e-2, 256  # END: what the tokenizer `bytes` puts after a text
+EPS = 1e-6  # of the optimizer: with less the sign of a gradient that is all rounding decides a step
 TOLERANCE = 3e-5  # of the adapters after 20 steps, relative to float64, in the 2-norm
 TEXT = "".join(chr(32 + (i * 7919 + 13 + i // TOKENS * 977) % 90) for i in range(BATCH * TOKENS + 1))
 SMALL = dict(vocab_size=257, hidden_size=32, intermediate_size=48, num_hidden_layers=2)
@@ -33,7 +34,7 @@ run: {{name: run, storage: {folder}/runs}}
 model: {{init: {folder}/adapter}}
 data: {{type: {data}, shuffle: false, tokenizer: bytes, {more}}}
 train: {{steps: {steps}, epochs: {steps}, global_batch: {batch}, micro_batch: 1}}
-optimizer: {{type: adamw, lr: {lr}, weight_decay: 0}}
+optimizer: {{type: adamw, lr: {lr}, eps: {eps}, weight_decay: 0}}
 eval: {{every_epochs: -1}}
 threads: 1
 """
@@ -93,7 +94,7 @@ def by_peft(folder, base, dtype, batch):
     model = PeftModel.from_pretrained(model, folder + "/adapter", is_trainable=True)
     model = model.to(dtype).train()
     trained = {plain(n): p for n, p in model.named_parameters() if p.requires_grad}
-    optimizer = torch.optim.AdamW(trained.values(), lr=LR, weight_decay=0.0)
+    optimizer = torch.optim.AdamW(trained.values(), lr=LR, eps=EPS, weight_decay=0.0)
     losses = []
     for _ in range(STEPS):
         loss = model(**batch()).loss
@@ -135,7 +136,7 @@ def compare(name, make, data, **options):
         else:
             more += f"seq_length: {TOKENS}, pack: true"
         with open(folder + "/run.yaml", "w") as f:
-            f.write(RECIPE.format(folder=folder, data=data, more=more, steps=STEPS, batch=BATCH, lr=LR))
+            f.write(RECIPE.format(folder=folder, data=data, more=more, steps=STEPS, batch=BATCH, lr=LR, eps=EPS))
         subprocess.run([LOCKSTEP, "train", folder + "/run.yaml", "-q"], check=True)
         latest = folder + "/runs/run/checkpoints/latest"
         with open(folder + "/runs/run/metrics.jsonl") as f:

@@ -4,6 +4,7 @@
 #include "ckpt/adapter.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -21,9 +22,9 @@ bool ls_adapter_is(const char *dir)
 
 /* Keys that are read below, and those that say nothing of what the adapter computes. */
 static const char *const FREE[] = { "r", "lora_alpha", "lora_dropout", "use_rslora", "target_modules",
-                                    "modules_to_save", "base_model_name_or_path", "peft_type", "task_type",
-                                    "auto_mapping", "peft_version", "revision", "inference_mode",
-                                    "runtime_config",
+                                    "exclude_modules", "modules_to_save", "base_model_name_or_path",
+                                    "peft_type", "task_type", "auto_mapping", "peft_version", "revision",
+                                    "inference_mode", "runtime_config",
                                     /* how A and B began, see INITIAL */
                                     "init_lora_weights", "loftq_config", "eva_config", "corda_config",
                                     "lora_ga_config",
@@ -86,24 +87,36 @@ static ls_status read_number(double *out, const json_t *config, const char *key,
                : ls_fail(LS_E_FORMAT, "%s: \"%s\" is not a number: PEFT writes one", path, key);
 }
 
+/* Appends the names of a list, each with `mark` in front. */
+static ls_status add_names(const char **all, ls_arena *a, const json_t *list, const char *mark,
+                           const char *key, const char *path)
+{
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const char *word = json_string_value(json_array_get(list, i));
+        if (!word || !*word || *word == '!' || strpbrk(word, " \t\n") || strlen(word) > 250)
+            return ls_fail(LS_E_FORMAT, "%s: \"%s\" has an entry that is not the name of a module", path,
+                           key);
+        *all = ls_arena_printf(a, "%s%s%s%s", *all, **all ? " " : "", mark, word);
+    }
+    return ls_arena_status(a);
+}
+
 /* PEFT writes a list of the ends of names, or one text, which is a regular expression unless it is
  * all-linear. */
-static ls_status read_targets(const char **out, ls_arena *a, const json_t *value, const char *path)
+static ls_status read_targets(const char **out, ls_arena *a, const json_t *config, const char *path)
 {
-    const char *one = json_string_value(value), *all = "";
-    *out = "all-linear";
-    if (one && !strcmp(one, *out))
-        return LS_OK;
-    if (!json_array_size(value))
+    const json_t *value = json_object_get(config, "target_modules"),
+                 *but = json_object_get(config, "exclude_modules");
+    const char *one = json_string_value(value);
+    const bool every = one && !strcmp(one, "all-linear");
+    *out = every ? one : "";
+    if (!every && !json_array_size(value))
         return refuse(value, "target_modules", path, "a list of names, or all-linear");
-    for (size_t i = 0; i < json_array_size(value); i++) {
-        const char *word = json_string_value(json_array_get(value, i));
-        if (!word || !*word || strpbrk(word, " \t\n") || strlen(word) > 250)
-            return ls_fail(LS_E_FORMAT,
-                           "%s: \"target_modules\" has an entry that is not the name of a module", path);
-        all = ls_arena_printf(a, "%s%s%s", all, *all ? " " : "", word);
-    }
-    *out = all;
+    if (but && !json_is_array(but) && !is_off(but))
+        return refuse(but, "exclude_modules", path, "a list of names");
+    LS_TRY(add_names(out, a, every ? NULL : value, "", "target_modules", path));
+    LS_TRY(add_names(out, a, but, "!", "exclude_modules", path));
+    *out = ls_arena_strdup(a, *out);
     return ls_arena_status(a);
 }
 
@@ -119,7 +132,7 @@ static ls_status read_config(ls_adapter *out, ls_arena *a, const json_t *config,
     LS_TRY(read_number(&rank, config, "r", 8, path));
     LS_TRY(read_number(&out->alpha, config, "lora_alpha", 8, path));
     LS_TRY(read_number(&out->dropout, config, "lora_dropout", 0, path));
-    LS_TRY(read_targets(&out->targets, a, json_object_get(config, "target_modules"), path));
+    LS_TRY(read_targets(&out->targets, a, config, path));
     if (!(rank >= 1 && rank <= 1e6 && rank == floor(rank)) || !(out->alpha > 0 && out->alpha <= 1e6) ||
         !(out->dropout >= 0 && out->dropout < 1))
         return ls_fail(
@@ -152,14 +165,33 @@ ls_status ls_adapter_read(ls_adapter *out, ls_arena *a, const char *dir)
     return s;
 }
 
-static void write_words(ls_json *j, const char *key, const char *words)
+/* Writes the words with `mark` in front, without it; mark 0: those without a !. Nothing, if there are none.
+ */
+static void write_words(ls_json *j, const char *key, const char *words, char mark)
 {
     char word[512];
-    ls_json_array(j, key);
-    for (; *(words += strspn(words, " ")); words += strcspn(words, " "))
-        if (snprintf(word, sizeof word, "%.*s", (int)strcspn(words, " "), words) > 0)
-            ls_json_text(j, NULL, word);
-    ls_json_close_array(j);
+    int n = 0;
+    for (int used; sscanf(words, "%511s%n", word, &used) == 1; words += used) {
+        if ((*word == '!') != (mark == '!'))
+            continue;
+        if (!n++)
+            ls_json_array(j, key);
+        ls_json_text(j, NULL, word + (mark == '!'));
+    }
+    if (n)
+        ls_json_close_array(j);
+}
+
+/* all-linear is one text for PEFT. */
+static void write_targets(ls_json *j, const char *targets)
+{
+    static const char ALL[] = "all-linear";
+    const size_t n = sizeof ALL - 1;
+    if (!strncmp(targets, ALL, n) && (!targets[n] || targets[n] == ' '))
+        ls_json_text(j, "target_modules", ALL);
+    else
+        write_words(j, "target_modules", targets, 0);
+    write_words(j, "exclude_modules", targets, '!');
 }
 
 char *ls_adapter_text(const ls_adapter *x, const char *task, const char *modules)
@@ -178,12 +210,8 @@ char *ls_adapter_text(const ls_adapter *x, const char *task, const char *modules
         ls_json_f64(&j, "lora_alpha", x->alpha);
     ls_json_f64(&j, "lora_dropout", x->dropout);
     ls_json_bool(&j, "use_rslora", x->rslora);
-    if (strcmp(x->targets, "all-linear") != 0)
-        write_words(&j, "target_modules", x->targets);
-    else
-        ls_json_text(&j, "target_modules", x->targets);
-    if (*modules)
-        write_words(&j, "modules_to_save", modules);
+    write_targets(&j, x->targets);
+    write_words(&j, "modules_to_save", modules, 0);
     ls_json_text(&j, "bias", "none");
     ls_json_bool(&j, "fan_in_fan_out", false);
     ls_json_bool(&j, "inference_mode", true);

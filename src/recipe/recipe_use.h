@@ -32,7 +32,8 @@ char *ls_recipe_reference_of(const struct ls_model_row *m);
  * and this. */
 #define LS_RECIPE_UNTIED " (but its weights have a head of their own)"
 
-/* recipe_lora.c: the options of train.lora; false: there are no adapters. Local. */
+/* recipe_lora.c: the options of train.lora; false: there are no adapters. What train.lora.save names gets
+ * none, as in PEFT. `targets` lies in the recipe's arena. Local. */
 struct ls_lora_opts;
 bool ls_recipe_lora(struct ls_lora_opts *out, const ls_recipe *r);
 /* The words of ls_trainer_opts.freeze: train.freeze, behind those that leave the adapters and train.lora.save

@@ -78,7 +78,7 @@ static ls_adapter adapter_of(const ls_recipe *r)
 {
     ls_lora_opts o;
     ls_recipe_lora(&o, r);
-    return (ls_adapter){ o.rank, o.alpha, o.dropout, o.rslora, o.targets, "" };
+    return (ls_adapter){ o.rank, o.alpha, o.dropout, o.rslora, r->train.lora.targets, "" };
 }
 
 ls_status ls_base_adapter_text(char **out, const ls_recipe *r, const ls_units *u)

@@ -94,14 +94,15 @@ static void refuses_options(void **state)
 static void writes_settings(void **state)
 {
     (void)state;
-    const ls_adapter x = { 3, 2.5, 0.1, true, "q k.v", "b" };
+    const ls_adapter x = { 3, 2.5, 0.1, true, "q k.v !o", "b" };
     ls_adapter y;
     ls_arena a;
     ls_arena_init(&a);
     char *text = ls_adapter_text(&x, "CAUSAL_LM", "model.norm");
     ASSERT_OK(parse(&y, &a, text));
     assert_true(y.rank == 3 && y.alpha == 2.5 && y.dropout == 0.1 && y.rslora);
-    assert_string_equal(y.targets, "q k.v");
+    assert_string_equal(y.targets, "q k.v !o");
+    ASSERT_CONTAINS(text, "\"target_modules\":[\"q\",\"k.v\"],\"exclude_modules\":[\"o\"]");
     assert_string_equal(y.base, "b");
     ASSERT_CONTAINS(text, "\"modules_to_save\":[\"model.norm\"]");
     ASSERT_CONTAINS(text, "\"task_type\":\"CAUSAL_LM\"");

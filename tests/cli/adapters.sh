@@ -76,6 +76,9 @@ refused 2 'its adapters belong to other weights than those of base: they were ba
 refused 2 'its adapters belong to other weights' predict runs/lora --prompt one
 cp runs/base/checkpoints/latest/model.safetensors base/model.safetensors
 
+try 0 export runs/base --to dcp/ --optimizer
+refused 2 '--resume dcp: with train.lora a run continues from its own checkpoints' train lora.yaml --set run.name=x --resume dcp
+
 # ---- settings that name nothing, or do not fit
 refused 2 'train.lora.targets: p_proj: the model has no linear layer whose name ends so' train lora.yaml --set run.name=x --set 'train.lora.targets=[q_proj, p_proj]'
 refused 2 'train.lora.rank: .*an adapter of rank 17 for a layer of 16 inputs' train lora.yaml --set run.name=x --set train.lora.rank=17
@@ -87,6 +90,8 @@ try 0 predict runs/whole --prompt one --tokens 3; try 0 export runs/whole --merg
 # modules that are trained whole
 try 0 train lora.yaml -q --set run.name=save --set train.lora.save=model.norm; has runs/save/checkpoints/latest/adapter_config.json '"modules_to_save":\["model.norm"\]'
 try 0 predict runs/save --prompt one --tokens 3; try 0 export runs/save --to saved/; try 0 predict saved --prompt one --tokens 3 --set data.tokenizer=bytes --set data.seq_length=16
+
+try 0 train lora.yaml -q --set run.name=mlp --set train.lora.save=model.layers.1.mlp; try 0 inspect runs/mlp; has out 'in 25 tensors' # and no adapters there
 
 # ---- options of adapter_config.json (tests/ckpt/test_adapter.c has the others)
 cp -r adapter bad; sed -i 's/"bias":"none"/"bias":"none","use_dora":true/' bad/adapter_config.json
