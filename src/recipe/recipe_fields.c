@@ -114,6 +114,7 @@ static const ls_key LAST[] = {
       .help = "names of parameters or modules that are not trained; `*` matches inside one part of a name, "
               "and a word with ! in front takes names out again: `\"* !head\"` freezes all but head. They "
               "have no gradient and no optimizer state, and are stored in precision.param" },
+#include "keys_lora.inc"
     { "train.label_smoothing", LS_KEY_REAL, AT(train.label_smoothing), "0", 0, 1, .below = true,
       .type = "model.type",
       .help = "of classifiers of images and of losses of type cross_entropy, as PyTorch's "
