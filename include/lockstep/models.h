@@ -177,6 +177,9 @@ typedef struct ls_decoder_config {
      * embedding is multiplied by hidden_size^0.5; the MLP's gate is gelu's tanh form in place of silu */
     bool gemma;
     double query_scalar; /* scores are divided by its square root; 0: head_dim */
+    /* A sample is several documents side by side, which do not see each other: there is an input "positions"
+     * i32 [batch, seq_length], 0 at the first token of each (LS_PACK_DOCUMENTS). */
+    bool packed;
 } ls_decoder_config;
 
 /* Hugging Face's GPT2LMHeadModel: parameters "transformer.wte.weight", "transformer.h.0.attn.c_attn.weight",
@@ -188,6 +191,7 @@ typedef struct ls_gpt2_config {
     int64_t vocab_size, hidden_size, mlp_size, layers, heads;
     double norm_eps, init_deviation, dropout, attention_dropout;
     bool tied;
+    bool packed; /* as in ls_decoder_config */
 } ls_gpt2_config;
 
 /* Hugging Face's T5ForConditionalGeneration, from text to text: parameters "shared.weight",

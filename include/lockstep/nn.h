@@ -217,8 +217,8 @@ LS_API ls_recurrent ls_gru_with(ls_graph *g, const char *name, ls_value x, int64
  * (updates so far), the sample's place in the step and the element's in the sample: ranks, micro-batches and
  * recomputation change none. A name serves once. */
 LS_API ls_value ls_dropout(ls_graph *g, const char *name, ls_value x, double p);
-/* y of ls_attention or ls_padded_attention -> the same with dropout of its probabilities, as
- * scaled_dot_product_attention(dropout_p=p). */
+/* y of ls_attention, ls_packed_attention or ls_padded_attention -> the same with dropout of its
+ * probabilities, as scaled_dot_product_attention(dropout_p=p). */
 LS_API ls_value ls_attention_dropout(ls_graph *g, const char *name, ls_value y, double p);
 
 /* LoRA (Hu et al. 2021) as Hugging Face's PEFT has it: a linear layer M computes W x + b + s B A x, with A

@@ -171,7 +171,8 @@ typedef struct ls_recipe {
         double eval_fraction, train_percentage; /* train_percentage: of text alone */
         ls_documents documents;
         int64_t seq_length;
-        bool pack;
+        ls_pack_choice pack;
+        ls_too_long too_long;
         /* type images: 0: model.image_size; size * 256 / 224; as many as `threads` */
         int64_t size, resize, threads;
         int64_t ignore; /* of masks: the value of pixels that do not count; -1: none */

@@ -4,13 +4,11 @@
 #include "lockstep/graph.h"
 
 typedef struct ls_caches {
-    /* Positions of the tokens in the caches, i32. LS_NONE: there are no caches, and the tokens are whole
-     * sequences. */
-    ls_value positions;
+    ls_value positions; /* of the tokens in the caches, i32 */
     /* The row whose text each row goes on from. LS_NONE: each from itself or, in a program that reads
      * prompts, the tokens belong to the first beam of each prompt. */
     ls_value from;
-    int64_t prompts, beams, places;
+    int64_t prompts, beams, places; /* prompts 0: there are no caches */
 } ls_caches;
 
 /* Declares the inputs "ids.N", "positions.N" and, where they are needed, "from". *ids becomes the tokens. */

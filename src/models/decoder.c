@@ -25,6 +25,9 @@ typedef struct builder {
     ls_graph *g;
     const ls_decoder_config *c;
     ls_init weight, zero;
+    /* Positions of the tokens in their documents, and so in the caches of keys and values. LS_NONE: the
+     * tokens are whole sequences. */
+    ls_value positions;
     ls_caches caches;
 } builder;
 
@@ -64,7 +67,7 @@ static ls_value rope(const builder *b, ls_value x, int64_t layer)
 {
     const ls_decoder_config *c = b->c;
     const bool local = c->global_every && !is_global(c, layer);
-    return ls_rope_scaled(b->g, x, b->caches.positions, c->head_dim, local ? c->local_theta : c->rope_theta,
+    return ls_rope_scaled(b->g, x, b->positions, c->head_dim, local ? c->local_theta : c->rope_theta,
                           local ? &(ls_rope_scaling){ 0 } : &c->rope_scaling);
 }
 
@@ -79,15 +82,15 @@ static ls_value attention(const builder *b, ls_value x, int64_t i)
     const int64_t window = is_global(c, i) ? 0 : c->window;
     q = rope(b, head_norm(b, "q_norm", q), i);
     k = rope(b, head_norm(b, "k_norm", k), i);
-    if (!b->caches.positions.id) {
-        ls_value y = ls_attention(b->g, q, k, v, LS_NONE, c->head_dim, scale, true);
+    if (!b->caches.prompts) {
+        ls_value y = ls_packed_attention(b->g, q, k, v, b->positions, c->head_dim, scale);
         y = ls_attention_window(b->g, y, window);
         return linear(b, "o_proj", ls_attention_dropout(b->g, "dropout", y, c->attention_dropout),
                       c->hidden_size, c->output_bias);
     }
     k = ls_caches_write(b->g, &b->caches, "k", i, k);
     v = ls_caches_write(b->g, &b->caches, "v", i, v);
-    ls_value y = ls_attention_cached(b->g, q, k, v, b->caches.positions, LS_NONE, c->head_dim, scale);
+    ls_value y = ls_attention_cached(b->g, q, k, v, b->positions, LS_NONE, c->head_dim, scale);
     return linear(b, "o_proj", ls_attention_window(b->g, y, window), c->hidden_size, c->output_bias);
 }
 
@@ -172,8 +175,10 @@ ls_status ls_decoder_build(ls_graph *g, const ls_decoder_config *c, int64_t batc
     LS_ARG(c);
     LS_TRY(decoder_check(c));
     ls_tensor_plan(g, TENSOR_PLAN);
-    const builder b = decoder_begin(g, c);
+    builder b = decoder_begin(g, c);
     const ls_type ids = LS_TYPE(LS_I32, batch, c->seq_length);
+    if (c->packed)
+        b.positions = ls_input(g, "positions", ids);
     ls_value table, x = layers(&b, ls_input(g, "ids", ids), &table), logits = decoder_head(&b, x, table);
     ls_language_outputs(g, logits, ls_input(g, "targets", ids));
     return ls_graph_finish(g);
@@ -189,6 +194,7 @@ ls_status ls_decoder_build_cached(ls_graph *g, const ls_decoder_config *c, int64
     builder b = decoder_begin(g, c);
     ls_value ids, table;
     b.caches = ls_caches_begin(g, prompts, beams, tokens, c->seq_length, &ids);
+    b.positions = b.caches.positions;
     const ls_value x = layers(&b, ids, &table);
     ls_output(g, "logits", decoder_head(&b, ls_caches_wanted(g, &b.caches, x), table));
     return ls_graph_finish(g);

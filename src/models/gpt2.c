@@ -19,6 +19,7 @@ typedef struct builder {
     ls_graph *g;
     const ls_gpt2_config *c;
     ls_init weight, residual, zero;
+    ls_value positions; /* of the tokens in their documents. LS_NONE: the tokens are whole sequences */
     ls_caches caches;
 } builder;
 
@@ -35,12 +36,12 @@ static ls_value attention(const builder *b, ls_value x, int64_t i)
     const ls_value qkv = linear(b, "c_attn", x, 3 * hidden, &b->weight);
     ls_value q = ls_slice(b->g, qkv, 2, 0, hidden), k = ls_slice(b->g, qkv, 2, hidden, hidden),
              v = ls_slice(b->g, qkv, 2, 2 * hidden, hidden), y;
-    if (b->caches.positions.id) {
+    if (b->caches.prompts) {
         k = ls_caches_write(b->g, &b->caches, "k", i, k);
         v = ls_caches_write(b->g, &b->caches, "v", i, v);
-        y = ls_attention_cached(b->g, q, k, v, b->caches.positions, LS_NONE, head_dim, scale);
+        y = ls_attention_cached(b->g, q, k, v, b->positions, LS_NONE, head_dim, scale);
     } else {
-        y = ls_attention(b->g, q, k, v, LS_NONE, head_dim, scale, true);
+        y = ls_packed_attention(b->g, q, k, v, b->positions, head_dim, scale);
         y = ls_attention_dropout(b->g, "attn_dropout", y, b->c->attention_dropout);
     }
     return ls_dropout(b->g, "resid_dropout", linear(b, "c_proj", y, hidden, &b->residual), b->c->dropout);
@@ -77,8 +78,8 @@ static ls_value blocks(const builder *b, ls_value ids, ls_value *table)
     *table = table_of(b, "wte", c->vocab_size);
     const ls_value positions = table_of(b, "wpe", c->positions);
     /* (a position of -1, of padding, has no row: what is computed of padding is NaN, and nothing reads it) */
-    ls_value at = b->caches.positions.id ? ls_embedding_op(b->g, b->caches.positions, positions)
-                                         : ls_slice(b->g, positions, 0, 0, c->seq_length);
+    ls_value at = b->positions.id ? ls_embedding_op(b->g, b->positions, positions)
+                                  : ls_slice(b->g, positions, 0, 0, c->seq_length);
     ls_value x = ls_dropout(b->g, "drop", ls_add(b->g, ls_embedding_op(b->g, ids, *table), at), c->dropout);
     for (int64_t i = 0; i < c->layers; i++)
         x = block(b, x, i);
@@ -122,6 +123,8 @@ ls_status ls_gpt2_build(ls_graph *g, const ls_gpt2_config *c, int64_t batch)
     builder b;
     LS_TRY(begin(&b, g, c, TENSOR_PLAN));
     const ls_type ids = LS_TYPE(LS_I32, batch, c->seq_length);
+    if (c->packed)
+        b.positions = ls_input(g, "positions", ids);
     ls_value table, x = blocks(&b, ls_input(g, "ids", ids), &table), logits = head(&b, x, table);
     ls_language_outputs(g, logits, ls_input(g, "targets", ids));
     return ls_graph_finish(g);
@@ -136,6 +139,7 @@ ls_status ls_gpt2_build_cached(ls_graph *g, const ls_gpt2_config *c, int64_t pro
     LS_TRY(begin(&b, g, c, CACHED_PLAN));
     ls_value ids, table;
     b.caches = ls_caches_begin(g, prompts, beams, tokens, c->seq_length, &ids);
+    b.positions = b.caches.positions;
     const ls_value x = blocks(&b, ids, &table);
     ls_output(g, "logits", head(&b, ls_caches_wanted(g, &b.caches, x), table));
     return ls_graph_finish(g);

@@ -258,7 +258,8 @@ static ls_status open_text(ls_dataset **out, const ls_recipe *r, ls_split split,
                                       .threads = o->threads,
                                       .progress = o->progress,
                                       .context = o->context,
-                                      .train_percentage = r->data.train_percentage };
+                                      .train_percentage = r->data.train_percentage,
+                                      .too_long = r->data.too_long };
     return ls_text_open_with(out, split, r->data.train_text, r->data.tokenizer, r->data.seq_length, &options);
 }
 
@@ -467,8 +468,8 @@ const ls_data_row LS_DATA[] = {
       LS_SAMPLES_IMAGES, "listing", check_pictures, open_pictures, true, false },
     { "shapes", "path mean std" AUGMENT, LS_SAMPLES_IMAGES, "drawing", check_known, open_images, false,
       true },
-    { "text", FILES "train_percentage documents field seq_length pack", LS_SAMPLES_TEXT, "tokenizing",
-      check_text, open_text, false, false },
+    { "text", FILES "train_percentage documents field seq_length pack too_long", LS_SAMPLES_TEXT,
+      "tokenizing", check_text, open_text, false, false },
     { "pairs", FILES "source target prefix source_length target_length train_samples eval_samples",
       LS_SAMPLES_PAIRS, "tokenizing", check_pairs, open_pairs, false, false },
     { "arrays", "train eval class_names eval_fraction missing sampler", LS_SAMPLES_FIELDS, "reading",

@@ -41,6 +41,7 @@ static void decoder_config(ls_decoder_config *out, const ls_recipe *r, const voi
                                 .tied = r->model.tied,
                                 .qkv_bias = p->qkv_bias,
                                 .block = p->block,
+                                .packed = r->data.pack == LS_PACK_DOCUMENTS,
                                 .rope_scaling = scaling_of(r),
                                 .head_norms = p->head_norms,
                                 .window = r->model.window,

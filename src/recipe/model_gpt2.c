@@ -17,7 +17,8 @@ static void config_of(ls_gpt2_config *out, const ls_recipe *r)
                              .init_deviation = r->model.init_deviation,
                              .dropout = r->model.dropout,
                              .attention_dropout = r->model.attention_dropout,
-                             .tied = r->model.tied };
+                             .tied = r->model.tied,
+                             .packed = r->data.pack == LS_PACK_DOCUMENTS };
 }
 
 static ls_status gpt2_build(ls_graph *g, const ls_recipe *r, const void *preset, int64_t batch)

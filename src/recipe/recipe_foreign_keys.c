@@ -57,7 +57,7 @@ const ls_foreign_name LS_FOREIGN_NAMES[] = {
     { "sampler weighted_sampler weighted_random_sampler balanced_sampling class_balanced", "data.sampler",
       "uniform, balanced, or weights:FIELD" },
     { "group_by_length length_column_name bucket_by_length", NULL,
-      MISSING "data.pack: true wastes no padding" },
+      MISSING "data.pack: documents needs little padding" },
     /* how long */
     { "num_train_epochs num_epochs run.epochs max_epochs n_epochs nepochs total_epochs", "train.epochs",
       "a whole number" },

@@ -72,6 +72,7 @@ const ls_option_key LS_OPTION_KEYS[] = {
     { "tokenizer", "data.tokenizer" },
     { "end_token", "data.end_token" },
     { "seq_length", "data.seq_length" },
+    { "too_long", "data.too_long" },
     { "source", "data.source" },
     { "target", "data.target" },
     { "eval_fraction", "data.eval_fraction" },

@@ -193,6 +193,8 @@ static int conditions(const ls_key *k, const char **sets, char (*made)[64])
         sets[n++] = "data.augment.randaugment.ops=2";
     if (!strcmp(k->key, "data.augment.jitter.saturation") || !strcmp(k->key, "data.augment.jitter.hue"))
         sets[n++] = "model.in_channels=3";
+    if (!strcmp(k->key, "data.too_long"))
+        sets[n++] = "data.pack=documents";
     if (!strcmp(k->key, "data.field"))
         sets[n++] = "data.documents=json";
     if (!strcmp(k->key, "checkpoint.best.metric"))
