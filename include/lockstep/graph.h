@@ -170,6 +170,17 @@ LS_API ls_value ls_embedding_op(ls_graph *g, ls_value ids, ls_value table);
  * of each head are turned by the angle position * theta^(-2i/head_dim). positions i32 [batch, tokens], or
  * LS_NONE: 0, 1, .. in each sequence. */
 LS_API ls_value ls_rope(ls_graph *g, ls_value x, ls_value positions, int64_t head_dim, double theta);
+/* The same with slower turns, for texts that are longer than those the model was first trained with. original
+ * 0: all angles are divided by `factor` ("linear"). Else ("llama3") the angles of pairs that make fewer than
+ * `low` whole turns in `original` tokens are divided by it, those of pairs that make more than `high` stay,
+ * and between them lies a mixture. */
+typedef struct ls_rope_scaling {
+    double factor; /* 0: no scaling */
+    double low, high;
+    int64_t original;
+} ls_rope_scaling;
+LS_API ls_value ls_rope_scaled(ls_graph *g, ls_value x, ls_value positions, int64_t head_dim, double theta,
+                               const ls_rope_scaling *scaling);
 /* Convolutions of pictures, NCHW. x [N, C, H, W], w [O, C/groups, KH, KW], b [O] or LS_NONE -> [N, O, OH,
  * OW]; PyTorch's F.conv2d. Pairs of options are height and width. */
 typedef struct ls_conv_opts {
@@ -271,6 +282,9 @@ LS_API ls_value ls_cache_write(ls_graph *g, ls_value cache, ls_value x, ls_value
 LS_API ls_value ls_cache_reorder(ls_graph *g, ls_value cache, ls_value from);
 LS_API ls_value ls_attention_cached(ls_graph *g, ls_value q, ls_value k, ls_value v, ls_value positions,
                                     ls_value bias, int64_t head_dim, double scale);
+/* y is what ls_attention, causal, or ls_attention_cached returned: the same where each query sees no more
+ * than `window` keys, its own position's and those before it. 0: y itself. */
+LS_API ls_value ls_attention_window(ls_graph *g, ls_value y, int64_t window);
 /* logits [rows, classes], labels i32 [rows] -> -log p[label] of each row, f32 [rows]; 0 where the label is
  * LS_IGNORE_LABEL. */
 LS_API ls_value ls_cross_entropy(ls_graph *g, ls_value logits, ls_value labels);
@@ -407,6 +421,7 @@ LS_API ls_value ls_index_add(ls_graph *g, ls_value a, int dim, ls_value index, l
 #define ls_rms_norm_op(g, ...) (ls_rms_norm_op)(ls_at(g, LS_FILE, __LINE__), __VA_ARGS__)
 #define ls_embedding_op(g, ...) (ls_embedding_op)(ls_at(g, LS_FILE, __LINE__), __VA_ARGS__)
 #define ls_rope(g, ...) (ls_rope)(ls_at(g, LS_FILE, __LINE__), __VA_ARGS__)
+#define ls_rope_scaled(g, ...) (ls_rope_scaled)(ls_at(g, LS_FILE, __LINE__), __VA_ARGS__)
 #define ls_conv2d_op(g, ...) (ls_conv2d_op)(ls_at(g, LS_FILE, __LINE__), __VA_ARGS__)
 #define ls_conv_transpose2d_op(g, ...) (ls_conv_transpose2d_op)(ls_at(g, LS_FILE, __LINE__), __VA_ARGS__)
 #define ls_conv1d_op(g, ...) (ls_conv1d_op)(ls_at(g, LS_FILE, __LINE__), __VA_ARGS__)
@@ -421,6 +436,7 @@ LS_API ls_value ls_index_add(ls_graph *g, ls_value a, int dim, ls_value index, l
 #define ls_batch_norm_eval(g, ...) (ls_batch_norm_eval)(ls_at(g, LS_FILE, __LINE__), __VA_ARGS__)
 #define ls_batch_norm_update(g, ...) (ls_batch_norm_update)(ls_at(g, LS_FILE, __LINE__), __VA_ARGS__)
 #define ls_attention(g, ...) (ls_attention)(ls_at(g, LS_FILE, __LINE__), __VA_ARGS__)
+#define ls_attention_window(g, ...) (ls_attention_window)(ls_at(g, LS_FILE, __LINE__), __VA_ARGS__)
 #define ls_packed_attention(g, ...) (ls_packed_attention)(ls_at(g, LS_FILE, __LINE__), __VA_ARGS__)
 #define ls_padded_attention(g, ...) (ls_padded_attention)(ls_at(g, LS_FILE, __LINE__), __VA_ARGS__)
 #define ls_position_bias(g, ...) (ls_position_bias)(ls_at(g, LS_FILE, __LINE__), __VA_ARGS__)

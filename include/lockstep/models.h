@@ -157,8 +157,8 @@ typedef struct ls_unet_config {
     ls_unet_up up;
 } ls_unet_config;
 
-/* Hugging Face's Llama and Qwen2 for language modelling: parameters "model.embed_tokens.weight",
- * "model.layers.0.self_attn.q_proj.weight", ... */
+/* Hugging Face's Llama, Qwen2, Qwen3 and Mistral for language modelling: parameters
+ * "model.embed_tokens.weight", "model.layers.0.self_attn.q_proj.weight", ... */
 typedef struct ls_decoder_config {
     int64_t seq_length; /* tokens of a sequence */
     int64_t vocab_size, hidden_size, mlp_size, layers, heads, kv_heads, head_dim;
@@ -167,6 +167,16 @@ typedef struct ls_decoder_config {
     bool tied;                            /* the output head is the table of the embedding; else lm_head */
     bool qkv_bias, output_bias, mlp_bias; /* of q, k, v; of o; in the MLP */
     const char *block;                    /* class of a layer: "Qwen2DecoderLayer", "LlamaDecoderLayer" */
+    ls_rope_scaling rope_scaling;         /* all 0: none */
+    bool head_norms;                      /* RMS norms of each head of q and of k */
+    /* Queries see so many keys, their own and those before it; 0: all. With global_every N, layers N, 2 N, ..
+     * see all, and the others have the theta local_theta and no scaling. */
+    int64_t window, global_every;
+    double local_theta;
+    /* Gemma's: norms multiply by 1 + weight; there are norms behind the attention and the MLP too; the
+     * embedding is multiplied by hidden_size^0.5; the MLP's gate is gelu's tanh form in place of silu */
+    bool gemma;
+    double query_scalar; /* scores are divided by its square root; 0: head_dim */
     /* A sample is several documents side by side, which do not see each other: there is an input "positions"
      * i32 [batch, seq_length], 0 at the first token of each (LS_PACK_DOCUMENTS). */
     bool packed;
@@ -190,6 +200,18 @@ typedef struct ls_bert_config {
     int n_losses; /* 0: the graph has no loss */
     const ls_task_loss *losses;
 } ls_bert_config;
+
+/* Hugging Face's GPT2LMHeadModel: parameters "transformer.wte.weight", "transformer.h.0.attn.c_attn.weight",
+ * ... Weights of its linear layers are [in, out]. Dropout is behind the positions, the attention and the
+ * MLP. */
+typedef struct ls_gpt2_config {
+    int64_t seq_length;
+    int64_t positions; /* that it has learned; seq_length at least */
+    int64_t vocab_size, hidden_size, mlp_size, layers, heads;
+    double norm_eps, init_deviation, dropout, attention_dropout;
+    bool tied;
+    bool packed; /* as in ls_decoder_config */
+} ls_gpt2_config;
 
 /* Hugging Face's T5ForConditionalGeneration, from text to text: parameters "shared.weight",
  * "encoder.block.0.layer.0.SelfAttention.q.weight", ... Its "ids" are i32 [batch, source_length], padded with
@@ -216,6 +238,7 @@ LS_API ls_status ls_vit_build(ls_graph *g, const ls_vit_config *c, int64_t batch
 LS_API ls_status ls_resnet_build(ls_graph *g, const ls_resnet_config *c, int64_t batch);
 LS_API ls_status ls_convnext_build(ls_graph *g, const ls_convnext_config *c, int64_t batch);
 LS_API ls_status ls_decoder_build(ls_graph *g, const ls_decoder_config *c, int64_t batch);
+LS_API ls_status ls_gpt2_build(ls_graph *g, const ls_gpt2_config *c, int64_t batch);
 LS_API ls_status ls_t5_build(ls_graph *g, const ls_t5_config *c, int64_t batch);
 /* For making text: `tokens` tokens of each of `prompts` texts or (tokens 1) one token of each of their
  * `beams` rows, behind those whose keys and values are in the states "cache.0.k", ... [prompts * beams,
@@ -226,6 +249,8 @@ LS_API ls_status ls_t5_build(ls_graph *g, const ls_t5_config *c, int64_t batch);
  * what follows row[r] of all tokens, counted through. */
 LS_API ls_status ls_decoder_build_cached(ls_graph *g, const ls_decoder_config *c, int64_t prompts,
                                          int64_t beams, int64_t tokens);
+LS_API ls_status ls_gpt2_build_cached(ls_graph *g, const ls_gpt2_config *c, int64_t prompts, int64_t beams,
+                                      int64_t tokens);
 /* The same in two programs for T5. The first reads `prompts` sources, "ids", and has as outputs the keys and
  * values that each layer of the decoder has of them, "source.0.k", ... The second takes these as inputs, and
  * one token "ids.1" at "positions.1" i32 [prompts * beams, 1] of each target; with several beams also "from"

@@ -33,8 +33,9 @@ static inline void ls_scope_leave(ls_graph **g) { ls_scope_pop(*g); }
 typedef struct ls_linear_opts {
     bool bias;
     const ls_init *weight_init, *bias_init; /* NULL: the default */
+    bool transposed;                        /* the weight is [in, out], as GPT-2's; else [out, in] */
 } ls_linear_opts;
-#define LS_LINEAR_DEFAULTS .bias = true, .weight_init = NULL, .bias_init = NULL
+#define LS_LINEAR_DEFAULTS .bias = true, .weight_init = NULL, .bias_init = NULL, .transposed = false
 LS_API ls_linear_opts ls_linear_opts_default(void);
 LS_API ls_value ls_linear_with(ls_graph *g, const char *name, ls_value x, int64_t out,
                                const ls_linear_opts *o LS_OR_DEFAULTS);

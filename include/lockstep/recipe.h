@@ -35,6 +35,8 @@ typedef enum ls_kernels_choice {
     LS_KERNELS_CUBLASLT = 3
 } ls_kernels_choice;
 typedef enum ls_feed_forward { LS_FEED_FORWARD_RELU, LS_FEED_FORWARD_GATED_GELU } ls_feed_forward;
+/* How rotary positions are scaled for longer texts: ls_rope_scaling of graph.h. */
+typedef enum ls_rope_kind { LS_ROPE_DEFAULT, LS_ROPE_LINEAR, LS_ROPE_LLAMA3 } ls_rope_kind;
 /* auto: if tied */
 typedef enum ls_scale_output {
     LS_SCALE_OUTPUT_AUTO,
@@ -124,14 +126,19 @@ typedef struct ls_recipe {
         const char *type;
         int64_t image_size, in_channels, classes;
         int64_t patch_size;                           /* vit */
-        int64_t layers, heads, hidden_size, mlp_size; /* vit llama qwen2 t5 */
-        /* llama qwen2 (kv_heads 0: heads) t5; head_dim 0: hidden_size / heads */
+        int64_t layers, heads, hidden_size, mlp_size; /* vit and all of text */
+        /* models of text (kv_heads 0: heads); head_dim 0: hidden_size / heads */
         int64_t vocab_size, kv_heads, head_dim;
-        double dropout, attention_dropout; /* vit t5; vit llama qwen2 */
+        double dropout, attention_dropout; /* vit t5 gpt2; vit and all but t5 */
         double stochastic_depth;           /* convnext */
         int64_t channels, levels;          /* unet */
         ls_unet_up up;
         double norm_eps, rope_theta, init_deviation;
+        ls_rope_kind rope_scaling;
+        double rope_factor, rope_low, rope_high;
+        int64_t rope_original, positions; /* positions: gpt2 */
+        int64_t window, global_every;     /* mistral and gemma3_text; the next too but for window */
+        double local_theta, query_scalar;
         /* t5; decoder_layers 0: layers */
         int64_t decoder_layers, position_buckets, position_distance, start_token;
         ls_feed_forward feed_forward;

@@ -63,9 +63,10 @@ typedef struct ls_avg_pool_attrs { int64_t height, width, kernel_h, kernel_w, st
     pad_w, whole; } ls_avg_pool_attrs;
 /* resize2d, and its gradient: the output's sizes; mode: LS_BY_NEAREST, ... below */
 typedef struct ls_resize_attrs { int64_t height, width, mode; } ls_resize_attrs;
-/* attention, attention_grad. pad: the id of keys that must not be seen. dropout, purpose: as in dropout */
+/* attention, attention_grad. pad: the id of keys that must not be seen. dropout, purpose: as in dropout.
+ * window: how many keys a causal query sees, itself and those before it; 0: all */
 typedef struct ls_attention_attrs { int64_t head_dim; int64_t causal; double scale; int64_t pad;
-    double dropout; uint64_t purpose; } ls_attention_attrs;
+    double dropout; uint64_t purpose; int64_t window; } ls_attention_attrs;
 /* position_bias and its gradient. both 1: keys after the query have buckets of their own */
 typedef struct ls_position_bias_attrs { int64_t queries, keys, buckets, max_distance, both;
     } ls_position_bias_attrs;
@@ -73,8 +74,10 @@ typedef struct ls_position_bias_attrs { int64_t queries, keys, buckets, max_dist
 typedef struct ls_shift_attrs { int64_t start, pad; } ls_shift_attrs;
 /* embedding_grad: of the table */
 typedef struct ls_embedding_attrs { int64_t rows; } ls_embedding_attrs;
-/* rope. inverse 1: rotates in the opposite direction, which is the gradient */
-typedef struct ls_rope_attrs { int64_t head_dim, inverse; double theta; } ls_rope_attrs;
+/* rope. inverse 1: rotates in the opposite direction, which is the gradient. scaling: ls_rope_scaling's
+ * numbers: none, factor, or factor, low, high, original (device/position.h) */
+typedef struct ls_rope_attrs { int64_t head_dim, inverse; double theta; ls_f64_list scaling;
+    } ls_rope_attrs;
 /* cross_entropy, its gradient and its part. smoothing: share of a target that lies on all classes alike */
 typedef struct ls_loss_attrs { int64_t ignore_index; double smoothing; } ls_loss_attrs;
 /* decoupled 1: AdamW */

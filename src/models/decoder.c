@@ -1,9 +1,11 @@
-/* decoder.c - language models of the Llama family (Touvron et al. 2023; Qwen2 has biases on q, k and v) with
- * Hugging Face's names, structure and initial values: pre-norm blocks of rotary, causal, grouped-query
- * attention and a gated MLP. */
+/* decoder.c - language models of the Llama family (Touvron et al. 2023) with Hugging Face's names, structure
+ * and initial values: pre-norm blocks of rotary, causal, grouped-query attention and a gated MLP. The
+ * configuration says in what they differ: Qwen2 has biases on q, k and v, Qwen3 norms of their heads, Mistral
+ * a window, Gemma 3 other norms and gates, and layers with and without a window. */
 #include <math.h>
 #include <stdio.h>
 
+#include "caches.h"
 #include "classifier.h"
 #include "generation.h"
 #include "lockstep/models.h"
@@ -26,10 +28,7 @@ typedef struct builder {
     /* Positions of the tokens in their documents, and so in the caches of keys and values. LS_NONE: the
      * tokens are whole sequences. */
     ls_value positions;
-    /* The row whose text each row goes on from. LS_NONE: each from itself or, in a program that reads
-     * prompts, the tokens belong to the first beam of each prompt. */
-    ls_value from;
-    int64_t prompts, beams; /* prompts 0: there are no caches */
+    ls_caches caches;
 } builder;
 
 static ls_value linear(const builder *b, const char *name, ls_value x, int64_t out, bool bias)
@@ -37,19 +36,39 @@ static ls_value linear(const builder *b, const char *name, ls_value x, int64_t o
     return ls_linear(b->g, name, x, out, .bias = bias, .weight_init = &b->weight, .bias_init = &b->zero);
 }
 
-/* Writes the rows of the new tokens, keys ("k") or values ("v"), to the layer's cache. Returns the whole
- * cache. */
-static ls_value remember(const builder *b, const char *what, int64_t layer, ls_value rows)
+static ls_value norm(const builder *b, const char *name, ls_value x)
 {
-    char name[48];
-    snprintf(name, sizeof name, "cache.%lld.%s", (long long)layer, what);
-    const ls_type type = LS_TYPE(LS_F32, b->prompts * b->beams, b->c->seq_length,
-                                 b->c->kv_heads * b->c->head_dim);
-    ls_value cache = ls_state(b->g, name, type, b->zero);
-    if (b->beams > 1)
-        cache = b->from.id ? ls_cache_reorder(b->g, cache, b->from)
-                           : ls_reshape(b->g, cache, b->prompts, b->beams * type.dims[1], type.dims[2]);
-    return ls_cache_write(b->g, cache, rows, b->positions);
+    if (!b->c->gemma)
+        return ls_rms_norm(b->g, name, x, b->c->norm_eps);
+    LS_SCOPE(b->g, name, "RMSNorm");
+    const ls_type t = ls_value_type(b->g, x);
+    const ls_type gain = LS_TYPE(LS_F32, t.ndim > 0 ? t.dims[t.ndim - 1] : 1);
+    return ls_rms_norm_op(b->g, x, ls_add_const(b->g, ls_param(b->g, "weight", gain, b->zero), 1),
+                          b->c->norm_eps);
+}
+
+/* A norm of the features of each head. x [batch, tokens, heads * head_dim] -> the same. */
+static ls_value head_norm(const builder *b, const char *name, ls_value x)
+{
+    const ls_type t = ls_value_type(b->g, x);
+    if (!b->c->head_norms || t.ndim != 3)
+        return x;
+    ls_value y = ls_reshape(b->g, x, t.dims[0], t.dims[1], t.dims[2] / b->c->head_dim, b->c->head_dim);
+    return ls_reshape(b->g, norm(b, name, y), t.dims[0], t.dims[1], t.dims[2]);
+}
+
+/* Whether layer i is one of those that see all keys, among others that do not. */
+static bool is_global(const ls_decoder_config *c, int64_t i)
+{
+    return c->global_every && (i + 1) % c->global_every == 0;
+}
+
+static ls_value rope(const builder *b, ls_value x, int64_t layer)
+{
+    const ls_decoder_config *c = b->c;
+    const bool local = c->global_every && !is_global(c, layer);
+    return ls_rope_scaled(b->g, x, b->positions, c->head_dim, local ? c->local_theta : c->rope_theta,
+                          local ? &(ls_rope_scaling){ 0 } : &c->rope_scaling);
 }
 
 static ls_value attention(const builder *b, ls_value x, int64_t i)
@@ -59,18 +78,20 @@ static ls_value attention(const builder *b, ls_value x, int64_t i)
     ls_value q = linear(b, "q_proj", x, c->heads * c->head_dim, c->qkv_bias);
     ls_value k = linear(b, "k_proj", x, c->kv_heads * c->head_dim, c->qkv_bias);
     ls_value v = linear(b, "v_proj", x, c->kv_heads * c->head_dim, c->qkv_bias);
-    const double scale = 1.0 / sqrt((double)c->head_dim);
-    q = ls_rope(b->g, q, b->positions, c->head_dim, c->rope_theta);
-    k = ls_rope(b->g, k, b->positions, c->head_dim, c->rope_theta);
-    if (!b->prompts) {
+    const double scale = 1.0 / sqrt(c->query_scalar ? c->query_scalar : (double)c->head_dim);
+    const int64_t window = is_global(c, i) ? 0 : c->window;
+    q = rope(b, head_norm(b, "q_norm", q), i);
+    k = rope(b, head_norm(b, "k_norm", k), i);
+    if (!b->caches.prompts) {
         ls_value y = ls_packed_attention(b->g, q, k, v, b->positions, c->head_dim, scale);
+        y = ls_attention_window(b->g, y, window);
         return linear(b, "o_proj", ls_attention_dropout(b->g, "dropout", y, c->attention_dropout),
                       c->hidden_size, c->output_bias);
     }
-    k = remember(b, "k", i, k);
-    v = remember(b, "v", i, v);
-    return linear(b, "o_proj", ls_attention_cached(b->g, q, k, v, b->positions, LS_NONE, c->head_dim, scale),
-                  c->hidden_size, c->output_bias);
+    k = ls_caches_write(b->g, &b->caches, "k", i, k);
+    v = ls_caches_write(b->g, &b->caches, "v", i, v);
+    ls_value y = ls_attention_cached(b->g, q, k, v, b->positions, LS_NONE, c->head_dim, scale);
+    return linear(b, "o_proj", ls_attention_window(b->g, y, window), c->hidden_size, c->output_bias);
 }
 
 static ls_value mlp(const builder *b, ls_value x)
@@ -79,7 +100,8 @@ static ls_value mlp(const builder *b, ls_value x)
     const ls_decoder_config *c = b->c;
     ls_value gate = linear(b, "gate_proj", x, c->mlp_size, c->mlp_bias),
              up = linear(b, "up_proj", x, c->mlp_size, c->mlp_bias);
-    return linear(b, "down_proj", ls_swiglu(b->g, gate, up), c->hidden_size, c->mlp_bias);
+    ls_value both = c->gemma ? ls_mul(b->g, ls_gelu_tanh(b->g, gate), up) : ls_swiglu(b->g, gate, up);
+    return linear(b, "down_proj", both, c->hidden_size, c->mlp_bias);
 }
 
 static ls_value layer(const builder *b, ls_value x, int64_t i)
@@ -87,8 +109,11 @@ static ls_value layer(const builder *b, ls_value x, int64_t i)
     char name[48];
     snprintf(name, sizeof name, "model.layers.%lld", (long long)i);
     LS_SCOPE(b->g, name, b->c->block);
-    x = ls_add(b->g, x, attention(b, ls_rms_norm(b->g, "input_layernorm", x, b->c->norm_eps), i));
-    return ls_add(b->g, x, mlp(b, ls_rms_norm(b->g, "post_attention_layernorm", x, b->c->norm_eps)));
+    const bool gemma = b->c->gemma; /* norms behind both parts too */
+    ls_value y = attention(b, norm(b, "input_layernorm", x), i);
+    x = ls_add(b->g, x, gemma ? norm(b, "post_attention_layernorm", y) : y);
+    y = mlp(b, norm(b, gemma ? "pre_feedforward_layernorm" : "post_attention_layernorm", x));
+    return ls_add(b->g, x, gemma ? norm(b, "post_feedforward_layernorm", y) : y);
 }
 
 static ls_status decoder_check(const ls_decoder_config *c)
@@ -106,6 +131,9 @@ static ls_status decoder_check(const ls_decoder_config *c)
         return ls_fail(LS_E_SHAPE,
                        "decoder: head_dim %lld must be even: rotary positions rotate pairs of features",
                        (long long)c->head_dim);
+    if (c->window < 0 || c->global_every < 0)
+        return ls_fail(LS_E_SHAPE, "decoder: window %lld and global_every %lld must not be below 0",
+                       (long long)c->window, (long long)c->global_every);
     return LS_OK;
 }
 
@@ -120,7 +148,8 @@ static ls_value embed(const builder *b, ls_value ids, ls_value *table)
 {
     LS_SCOPE(b->g, "model.embed_tokens", "Embedding");
     *table = ls_param(b->g, "weight", LS_TYPE(LS_F32, b->c->vocab_size, b->c->hidden_size), b->weight);
-    return ls_embedding_op(b->g, ids, *table);
+    const ls_value x = ls_embedding_op(b->g, ids, *table);
+    return b->c->gemma ? ls_mul_const(b->g, x, sqrt((double)b->c->hidden_size)) : x;
 }
 
 /* From ids to the input of the output head. *table becomes the embedding's weight, which the head shares if
@@ -131,7 +160,7 @@ static ls_value layers(const builder *b, ls_value ids, ls_value *table)
     ls_value x = embed(b, ids, table);
     for (int64_t i = 0; i < c->layers; i++)
         x = layer(b, x, i);
-    return ls_reshape(b->g, ls_rms_norm(b->g, "model.norm", x, c->norm_eps), -1, c->hidden_size);
+    return ls_reshape(b->g, norm(b, "model.norm", x), -1, c->hidden_size);
 }
 
 static ls_value decoder_head(const builder *b, ls_value x, ls_value table)
@@ -163,20 +192,11 @@ ls_status ls_decoder_build_cached(ls_graph *g, const ls_decoder_config *c, int64
     LS_TRY(decoder_check(c));
     ls_tensor_plan(g, CACHED_PLAN);
     builder b = decoder_begin(g, c);
-    char ids[32], positions[32];
-    const int64_t rows = prompts * beams;
-    snprintf(ids, sizeof ids, "ids.%lld", (long long)tokens);
-    snprintf(positions, sizeof positions, "positions.%lld", (long long)tokens);
-    const ls_type type = LS_TYPE(LS_I32, tokens > 1 ? prompts : rows, tokens);
-    b.prompts = prompts;
-    b.beams = beams;
-    b.positions = ls_input(g, positions, type);
-    if (beams > 1 && tokens == 1)
-        b.from = ls_input(g, "from", LS_TYPE(LS_I32, rows));
-    ls_value table, x = layers(&b, ls_input(g, ids, type), &table);
-    /* of no more than the rows that are wanted */
-    ls_output(g, "logits",
-              decoder_head(&b, ls_embedding_op(g, ls_input(g, "row", LS_TYPE(LS_I32, rows)), x), table));
+    ls_value ids, table;
+    b.caches = ls_caches_begin(g, prompts, beams, tokens, c->seq_length, &ids);
+    b.positions = b.caches.positions;
+    const ls_value x = layers(&b, ids, &table);
+    ls_output(g, "logits", decoder_head(&b, ls_caches_wanted(g, &b.caches, x), table));
     return ls_graph_finish(g);
 }
 

@@ -22,4 +22,5 @@ typedef struct ls_generation {
 
 /* Of these models. `c` becomes the config. */
 ls_generation ls_decoder_generation(const ls_decoder_config *c);
+ls_generation ls_gpt2_generation(const ls_gpt2_config *c);
 ls_generation ls_t5_generation(const ls_t5_config *c);

@@ -6,7 +6,9 @@
 #include <string.h>
 
 #include "graph/graph.h"
+#include "graph/tensor_attrs.h"
 #include "base/argument.h"
+#include "ops/rules.h"
 #include "lora.h"
 
 ls_init ls_init_xavier_uniform(int64_t in, int64_t out)
@@ -27,6 +29,20 @@ static int64_t last_dim(const ls_graph *g, ls_value v)
     return t.ndim > 0 ? t.dims[t.ndim - 1] : 1;
 }
 
+/* x [.., in], w [in, out], b [out] or LS_NONE -> [.., out], without a copy of the weight that is transposed
+ */
+static ls_value product(ls_graph *g, ls_value x, ls_value w, ls_value b)
+{
+    ls_type t = ls_value_type(g, x);
+    const ls_value rows = ls_reshape_dims(g, x, 2, (int64_t[]){ -1, last_dim(g, x) });
+    ls_value y = ls_graph_apply(g, &ls_op_batch_matmul, 2, (ls_value[]){ rows, w }, &(ls_matmul_attrs){ 0 });
+    y = b.id ? ls_add(g, y, b) : y;
+    if (t.ndim < 1) /* an earlier call failed */
+        return y;
+    t.dims[t.ndim - 1] = last_dim(g, w);
+    return ls_reshape_dims(g, y, t.ndim, t.dims);
+}
+
 ls_value ls_linear_with(ls_graph *g, const char *name, ls_value x, int64_t out, const ls_linear_opts *o)
 {
     LS_ARG_OR(g, ((ls_value){ .id = -1 }));
@@ -35,10 +51,11 @@ ls_value ls_linear_with(ls_graph *g, const char *name, ls_value x, int64_t out, 
     LS_SCOPE(g, name, "Linear");
     int64_t in = last_dim(g, x);
     ls_init init = ls_init_fan_in(in);
-    ls_value w = ls_param(g, "weight", LS_TYPE(LS_F32, out, in), o->weight_init ? *o->weight_init : init);
+    const ls_type type = o->transposed ? LS_TYPE(LS_F32, in, out) : LS_TYPE(LS_F32, out, in);
+    ls_value w = ls_param(g, "weight", type, o->weight_init ? *o->weight_init : init);
     ls_value b = o->bias ? ls_param(g, "bias", LS_TYPE(LS_F32, out), o->bias_init ? *o->bias_init : init)
                          : LS_NONE;
-    const ls_value y = ls_matmul_wt(g, x, w, b);
+    const ls_value y = o->transposed ? product(g, x, w, b) : ls_matmul_wt(g, x, w, b);
     return g->lora ? ls_lora_adapt(g, x, y, out) : y;
 }
 

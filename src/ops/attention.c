@@ -54,6 +54,8 @@ static ls_status check_operands(const ls_infer *i, int first, int ids, ls_type *
                   "head_dim %lld does not divide the features", (long long)a->head_dim);
     LS_RULE_CHECK(i, heads(q, a) % heads(k, a) == 0, "%lld query heads are not a multiple of %lld key heads",
                   (long long)heads(q, a), (long long)heads(k, a));
+    LS_RULE_CHECK(i, a->window >= 0 && (a->causal || !a->window), "window %lld is below 0, or not causal",
+                  (long long)a->window);
     const ls_type *b = i->n_in > first + BIAS ? &i->in[first + BIAS] : NULL;
     if (b && b->ndim >= 0)
         LS_TRY(check_bias(i, b, q, k));
@@ -103,7 +105,10 @@ static ls_cost cost(const ls_infer *i, int first, double products)
         bytes += i->in[j].ndim >= 0 ? (double)ls_type_bytes(&i->in[j]) : 0;
     for (int j = 0; j < i->n_out; j++)
         bytes += (double)ls_type_bytes(&i->out[j]);
-    if (((const ls_attention_attrs *)i->attrs)->causal)
+    const ls_attention_attrs *a = i->attrs;
+    if (a->window && a->window < k->dims[1])
+        products *= (double)a->window / (double)k->dims[1];
+    else if (a->causal)
         products *= 0.5;
     return (ls_cost){ .flops = 2.0 * products * pairs, .bytes = bytes };
 }
@@ -149,6 +154,7 @@ static const ls_attr_field FIELDS[] = {
     { "pad", LS_FIELD_I64, offsetof(ls_attention_attrs, pad), NULL },
     { "dropout", LS_FIELD_F64, offsetof(ls_attention_attrs, dropout), NULL },
     { "purpose", LS_FIELD_I64, offsetof(ls_attention_attrs, purpose), NULL },
+    { "window", LS_FIELD_I64, offsetof(ls_attention_attrs, window), NULL },
     { 0 },
 };
 const ls_op ls_op_attention = {
@@ -197,6 +203,26 @@ ls_value ls_padded_attention(ls_graph *g, ls_value q, ls_value k, ls_value v, ls
     LS_ARG_OR(g, ((ls_value){ .id = -1 }));
     ls_attention_attrs a = { .head_dim = head_dim, .scale = scale, .pad = pad };
     return ls_graph_apply(g, &ls_op_attention, 5, (ls_value[]){ q, k, v, bias, ids }, &a);
+}
+
+ls_value ls_attention_window(ls_graph *g, ls_value y, int64_t window)
+{
+    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
+    if (!window || y.id <= 0)
+        return y;
+    const ls_node *n = ls_node_of(g, y);
+    if (n->op != &ls_op_attention && n->op != &ls_op_attention_cached) {
+        ls_graph_error(g, LS_E_ARG,
+                       "%s has no window; give what ls_attention or ls_attention_cached returned",
+                       n->op->name);
+        return (ls_value){ .id = -1 };
+    }
+    ls_attention_attrs a = *(const ls_attention_attrs *)n->attrs;
+    ls_value in[7] = { { 0 } };
+    for (int k = 0; k < n->n_in; k++)
+        in[k] = n->in[k];
+    a.window = window;
+    return ls_graph_apply(g, n->op, n->n_in, in, &a);
 }
 
 ls_value ls_packed_attention(ls_graph *g, ls_value q, ls_value k, ls_value v, ls_value positions,

@@ -42,6 +42,7 @@ static ls_status infer_attention_cached(ls_infer *i)
                       k->dims[2] > 0 && q->dims[2] % k->dims[2] == 0,
                   "heads of %lld do not divide the features, or key heads the query heads",
                   (long long)a->head_dim);
+    LS_RULE_CHECK(i, a->window >= 0, "window %lld is below 0", (long long)a->window);
     LS_TRY(ls_infer_expect(i, POSITIONS, &LS_TYPE(LS_I32, q->dims[0], q->dims[1]), "positions"));
     if (i->n_in > BIAS && i->in[BIAS].ndim >= 0)
         LS_TRY(
@@ -65,6 +66,7 @@ static ls_cost cost_attention_cached(const ls_infer *i)
 static const ls_attr_field FIELDS[] = {
     { "head_dim", LS_FIELD_I64, offsetof(ls_attention_attrs, head_dim), NULL },
     { "scale", LS_FIELD_F64, offsetof(ls_attention_attrs, scale), NULL },
+    { "window", LS_FIELD_I64, offsetof(ls_attention_attrs, window), NULL },
     { 0 },
 };
 const ls_op ls_op_cache_write = {

@@ -31,26 +31,42 @@ static int64_t divide(const ls_graph *g, ls_value v, int dim, int64_t size)
     return size;
 }
 
+/* The dimension of node n's result that is dimension `dim` of its operand v, whole; -1: there is none. */
+static int dim_after(const ls_graph *g, const ls_node *n, ls_value v, int dim)
+{
+    ls_placed_node p;
+    ls_rule r;
+    for (int k = 0; k < n->n_in; k++) {
+        if (n->in[k].id != v.id || n->op == &ls_op_slice || ls_placed_node_of(&p, g, n) != LS_OK ||
+            ls_rule_of(&r, &p.infer) != LS_OK)
+            continue;
+        const int loop = ls_rule_in(&r, k, dim), out = loop < 0 ? -1 : ls_rule_out_dim(&r, &p.infer, 0, loop);
+        if (out >= 0 && ls_type_of(g, n->out[0])->dims[out] == ls_type_of(g, v)->dims[dim])
+            return out;
+    }
+    return -1;
+}
+
+/* The same with the slices of what is made of `v`: a product, and a bias and another shape behind it. */
+static int64_t divide_behind(const ls_graph *g, ls_value v, int dim, int64_t size, int products)
+{
+    size = divide(g, v, dim, size);
+    for (int i = 0; i < g->n_nodes; i++) {
+        const ls_node *n = g->nodes[i];
+        const bool passes = products || n->op == &ls_op_add || n->op == &ls_op_reshape ||
+                            n->op == &ls_op_broadcast_to;
+        const int out = passes ? dim_after(g, n, v, dim) : -1;
+        if (out >= 0)
+            size = divide_behind(g, n->out[0], out, size, 0);
+    }
+    return size;
+}
+
 int64_t ls_packed_parts(const ls_graph *g, ls_value param, int dim)
 {
     const ls_type *t = ls_type_of(g, param);
-    int64_t size = divide(g, param, dim, t->dims[dim]);
-    if (t->ndim == LS_MAX_DIMS)
-        return 1;
-    for (int i = 0; i < g->n_nodes; i++) {
-        const ls_node *n = g->nodes[i];
-        ls_placed_node p;
-        ls_rule r;
-        for (int k = 0; k < n->n_in; k++) {
-            if (n->in[k].id != param.id || n->op == &ls_op_slice || ls_placed_node_of(&p, g, n) != LS_OK ||
-                ls_rule_of(&r, &p.infer) != LS_OK)
-                continue;
-            const int loop = ls_rule_in(&r, k, dim),
-                      out = loop < 0 ? -1 : ls_rule_out_dim(&r, &p.infer, 0, loop);
-            if (out >= 0)
-                size = divide(g, n->out[0], out, size);
-        }
-    }
+    const int64_t size = t->ndim == LS_MAX_DIMS ? t->dims[dim]
+                                                : divide_behind(g, param, dim, t->dims[dim], 1);
     return size > 0 ? t->dims[dim] / size : 1;
 }
 

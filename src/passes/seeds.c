@@ -127,13 +127,17 @@ static ls_status check_words(const ls_graph *g, const char *words)
     return LS_OK;
 }
 
+static bool has_rule(const ls_op *op)
+{
+    return op->rule ? strcmp(op->rule, LS_RULE_LATER) != 0 : op == &ls_op_batch_matmul;
+}
+
 /* The first node that reads the parameter and whose op has a rule; *k: the number of its operand. */
 static const ls_node *reader(const ls_graph *g, ls_value param, int *k)
 {
     for (int i = 0; i < g->n_nodes; i++)
         for (*k = 0; *k < g->nodes[i]->n_in; ++*k)
-            if (g->nodes[i]->in[*k].id == param.id && g->nodes[i]->op->rule &&
-                strcmp(g->nodes[i]->op->rule, LS_RULE_LATER))
+            if (g->nodes[i]->in[*k].id == param.id && has_rule(g->nodes[i]->op))
                 return g->nodes[i];
     return NULL;
 }

@@ -24,10 +24,11 @@ typedef struct ls_config_key {
      * file has counts. */
     const char *ours;
     /* Value of `ours` when the file lacks the key. NULL: the recipe's default, which is that of transformers.
-     */
+     * With `times`, another key of the recipe that an earlier row has, it is multiplied by its value. */
     const char *absent;
     /* Allowed JSON values, with spaces between them. Any other value, or element of an array, is refused. */
     const char *only;
+    const char *times;
 } ls_config_key;
 
 extern const char *const LS_CONFIG_FREE[]; /* keys without effect in every model; ended by NULL */
@@ -37,8 +38,10 @@ typedef struct ls_huggingface {
     const char *architecture;  /* name of its class */
     const char *most_tokens;   /* key of config.json: how long a text the model was made for */
     const ls_config_key *keys; /* of config.json; ended by a row without name */
-    /* Checks keys that must agree with each other. NULL: there are none. */
-    ls_status (*check)(const json_t *config, const char *path);
+    const char *prefix;        /* of names of tensors, which some files leave out; NULL: there is none */
+    /* Checks keys that must agree with each other, and adds those that follow from others. NULL: there are
+     * none. */
+    ls_status (*check)(json_t *config, const char *path);
     /* Keys that config.json lacks, and their values, if it says that the output head is the embedding's table
      * and the weights have another head. Ended as above; NULL: none. */
     const ls_config_key *untied;
@@ -48,7 +51,7 @@ typedef struct ls_huggingface {
 
 /* A tensor that files of weights have and the model does not. Loading leaves it out. */
 typedef struct ls_second_name {
-    const char *name;
+    const char *name; /* a * in it stands for anything */
     /* Parameter that has the same values, which is checked. NULL: no layer uses the tensor. */
     const char *same_as;
     bool if_tied; /* only with model.tied: true */
@@ -154,24 +157,24 @@ ls_status ls_recipe_check_numbers(const ls_recipe *r);
 
 /* Rows of ls_config_key: read the key, with a value for when it is absent; read it; refuse other values than
  * these; refuse true; ignore the key. */
-#define LS_CONFIG_READ_OR(key, ours, absent) \
-    {                                        \
-        key, ours, absent, NULL              \
+#define LS_CONFIG_READ_OR(key, its_ours, its_absent)                \
+    {                                                               \
+        .theirs = (key), .ours = (its_ours), .absent = (its_absent) \
     }
-#define LS_CONFIG_READ(key, ours) \
-    {                             \
-        key, ours, NULL, NULL     \
+#define LS_CONFIG_READ(key, its_ours)       \
+    {                                       \
+        .theirs = (key), .ours = (its_ours) \
     }
-#define LS_CONFIG_ONLY(key, values) \
-    {                               \
-        key, NULL, NULL, values     \
+#define LS_CONFIG_ONLY(key, values)       \
+    {                                     \
+        .theirs = (key), .only = (values) \
     }
 #define LS_CONFIG_OFF(key) LS_CONFIG_ONLY(key, "false")
 #define LS_CONFIG_NO_EFFECT(key) \
     {                            \
-        key, NULL, NULL, NULL    \
+        .theirs = (key)          \
     }
-#define LS_CONFIG_END          \
-    {                          \
-        NULL, NULL, NULL, NULL \
+#define LS_CONFIG_END  \
+    {                  \
+        .theirs = NULL \
     }

@@ -104,7 +104,7 @@ static const ls_config_key KEYS[] = {
 
 /* A newer config.json also has the keys that transformers derives from feed_forward_proj. transformers uses
  * them, so they must agree with it. */
-static ls_status check_config(const json_t *config, const char *path)
+static ls_status check_config(json_t *config, const char *path)
 {
     const char *mlp = json_string_value(json_object_get(config, "feed_forward_proj"));
     const char *act = json_string_value(json_object_get(config, "dense_act_fn"));

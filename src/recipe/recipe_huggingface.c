@@ -28,8 +28,9 @@ static const json_t *value_of(const json_t *config, const char *key)
     char first[64] = "";
     if (point && point - key < (ptrdiff_t)sizeof first)
         memcpy(first, key, (size_t)(point - key));
-    const json_t *inner = json_object_get(config, first), *value;
-    value = point && json_is_object(inner) ? json_object_get(inner, point + 1) : json_object_get(config, key);
+    const json_t *inner = json_object_get(config, first), *value = point && json_is_object(inner)
+                                                                       ? value_of(inner, point + 1)
+                                                                       : json_object_get(config, key);
     return json_is_null(value) ? NULL : value;
 }
 
@@ -181,7 +182,7 @@ static ls_status check_known(const ls_config_key *keys, const json_t *object, co
                 "file",
                 path, prefix, key);
         char deeper[96];
-        snprintf(deeper, sizeof deeper, "%s.", key);
+        snprintf(deeper, sizeof deeper, "%s%s.", prefix, key);
         if (inner)
             LS_TRY(check_known(keys, value, deeper, path));
     }
@@ -244,7 +245,18 @@ static ls_status apply_own_head(ls_recipe_state *state, const ls_model_row *m, c
     return LS_OK;
 }
 
-static ls_status apply(ls_recipe_state *state, const json_t *config, const char *path)
+/* The value of a key that the file lacks, malloc'ed. */
+static char *absent_value(const ls_recipe_state *state, const ls_config_key *k)
+{
+    const long long times = k->times ? strtoll(huggingface_text_of(state, k->times), NULL, 10) : 0;
+    char text[32];
+    if (!k->times)
+        return ls_sys_strdup(k->absent);
+    snprintf(text, sizeof text, "%lld", times < 1 << 30 ? strtoll(k->absent, NULL, 10) * times : times);
+    return ls_sys_strdup(text);
+}
+
+static ls_status apply(ls_recipe_state *state, json_t *config, const char *path)
 {
     const char *type = huggingface_text_of(state, "model.type"),
                *model = json_string_value(json_object_get(config, "model_type"));
@@ -273,7 +285,7 @@ static ls_status apply(ls_recipe_state *state, const json_t *config, const char 
             const json_t *value = value_of(config, k->theirs);
             if (!k->ours || (pass ? !k->absent : !value) || state->set[ls_key_find(k->ours)].value)
                 continue;
-            char *text = pass ? ls_sys_strdup(k->absent)
+            char *text = pass ? absent_value(state, k)
                               : json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15));
             ls_status s = text ? ls_recipe_apply_value(state, k->ours, text, path)
                                : ls_fail(LS_E_MEMORY, "%s: out of memory", path);

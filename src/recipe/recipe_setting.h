@@ -14,7 +14,7 @@
 #include "lockstep/recipe.h"
 #include "yaml_tree.h"
 
-enum { LS_KEY_MAX = 224 }; /* room for settings of all keys */
+enum { LS_KEY_MAX = 256 }; /* room for settings of all keys */
 
 typedef struct ls_setting {
     const char *key;      /* NULL: it is not set and has its default */

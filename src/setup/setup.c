@@ -233,6 +233,19 @@ static void say_untied(const ls_recipe *r)
             (int)(end - origin), origin);
 }
 
+/* Whether a name fits a rule, in which a * stands for anything. *head and *tail are the lengths of what
+ * stands before it and behind it. */
+static bool fits(const char *name, const char *rule, size_t *head, size_t *tail)
+{
+    const char *star = strchr(rule, '*');
+    const size_t size = strlen(name);
+    *head = star ? (size_t)(star - rule) : 0;
+    *tail = star ? strlen(star + 1) : 0;
+    return star ? size >= *head + *tail && !strncmp(name, rule, *head) &&
+                      !strcmp(name + size - *tail, star + 1)
+                : !strcmp(name, rule);
+}
+
 typedef struct renaming {
     const ls_recipe *recipe;
     ls_arena arena;
@@ -246,15 +259,12 @@ static const char *name_here(void *context, const char *name)
     const ls_rename_list *l = &n->recipe->model.rename;
     const char *here = name;
     for (int64_t i = 0; i < l->n && here == name; i++) {
-        const char *from = l->at[i].from, *to = l->at[i].to, *star = strchr(from, '*'),
-                   *put = strchr(to, '*');
-        const size_t size = strlen(name), head = star ? (size_t)(star - from) : 0,
-                     tail = star ? strlen(star + 1) : 0;
-        if (star ? size < head + tail || strncmp(name, from, head) || strcmp(name + size - tail, star + 1)
-                 : strcmp(name, from))
+        const char *to = l->at[i].to, *put = strchr(to, '*');
+        size_t head, tail;
+        if (!fits(name, l->at[i].from, &head, &tail))
             continue;
-        here = put ? ls_arena_printf(&n->arena, "%.*s%.*s%s", (int)(put - to), to, (int)(size - head - tail),
-                                     name + head, put + 1)
+        here = put ? ls_arena_printf(&n->arena, "%.*s%.*s%s", (int)(put - to), to,
+                                     (int)(strlen(name) - head - tail), name + head, put + 1)
                    : ls_arena_strdup(&n->arena, to);
         n->used[i]++;
     }
@@ -279,6 +289,34 @@ static ls_status rename_and_reset(ls_weights *w, const ls_recipe *r)
     return s;
 }
 
+static const char *prefixed(void *context, const char *name)
+{
+    renaming *n = context;
+    return ls_arena_printf(&n->arena, "%s%s", ls_recipe_model(n->recipe)->huggingface->prefix, name);
+}
+
+/* Files of transformers' model without its head leave the prefix out. */
+static ls_status add_prefix(ls_weights *w, const ls_recipe *r)
+{
+    const ls_huggingface *h = ls_recipe_model(r)->huggingface;
+    renaming n = { .recipe = r };
+    for (int64_t i = 0; i < ls_weights_count(w); i++)
+        if (!h || !h->prefix || !strncmp(ls_weights_at(w, i)->name, h->prefix, strlen(h->prefix)))
+            return LS_OK;
+    ls_arena_init(&n.arena);
+    const ls_status s = ls_arena_outcome(&n.arena, ls_weights_select(w, prefixed, &n));
+    ls_arena_release(&n.arena);
+    return s;
+}
+
+static void leave_out(ls_weights *w, const ls_second_name *n)
+{
+    size_t head, tail;
+    for (int64_t i = ls_weights_count(w) - 1; i >= 0; i--)
+        if (fits(ls_weights_at(w, i)->name, n->name, &head, &tail))
+            ls_weights_leave_out(w, ls_weights_at(w, i)->name, n->same_as);
+}
+
 ls_status ls_setup_weights(ls_weights **out, const ls_recipe *r) { return ls_setup_weights_at(out, r, NULL); }
 
 ls_status ls_setup_weights_at(ls_weights **out, const ls_recipe *r, const char *path)
@@ -286,13 +324,14 @@ ls_status ls_setup_weights_at(ls_weights **out, const ls_recipe *r, const char *
     ls_status status = path ? ls_recipe_open_weights(out, r, path) : ls_recipe_open_init(out, r);
     if (status == LS_OK && r->model.init_strict && (status = check_layers(*out, r)) != LS_OK)
         ls_weights_close(out);
-    if (status == LS_OK && (status = rename_and_reset(*out, r)) != LS_OK)
+    if (status == LS_OK &&
+        ((status = add_prefix(*out, r)) != LS_OK || (status = rename_and_reset(*out, r)) != LS_OK))
         ls_weights_close(out);
     LS_TRY(status);
     say_untied(r);
     for (const ls_second_name *n = ls_recipe_model(r)->second_names; n && n->name; n++)
         if (r->model.tied || !n->if_tied)
-            ls_weights_leave_out(*out, n->name, n->same_as);
+            leave_out(*out, n);
     return LS_OK;
 }
 

@@ -159,6 +159,24 @@ static void replace(normal_job *j, const char *text, size_t n, const ls_text_ran
     }
 }
 
+/* Each character by itself, as Hugging Face does it. Of all characters one alone becomes two. */
+static void lowercase(normal_job *j, const char *text, size_t n, const ls_text_range *from)
+{
+    uint32_t c;
+    for (size_t i = 0, bytes; i < n; i += bytes) {
+        bytes = ls_utf8_next(text + i, &c);
+        const uint32_t lower = c == 0x130 ? 'i' : (uint32_t)utf8proc_tolower((utf8proc_int32_t)c);
+        ls_str to = { 0 };
+        if (lower != c) {
+            ls_utf8_add(&to, lower);
+            ls_str_add(&to, c == 0x130 ? "\u0307" : "");
+        }
+        map_to(j, lower == c ? NULL : ls_str_text(&to), text + i, bytes, ls_range_at(from, i));
+        ls_str_inherit(j->out, &to);
+        ls_str_release(&to);
+    }
+}
+
 ls_status ls_normalize(const ls_normalizer *z, const char *text, size_t n, const ls_text_range *from,
                        ls_str *out, ls_origin *trace)
 {
@@ -168,6 +186,7 @@ ls_status ls_normalize(const ls_normalizer *z, const char *text, size_t n, const
     switch (z->kind) {
     case LS_NORMAL_CHARSMAP: return each_grapheme(&j, text, n, from, map_grapheme);
     case LS_NORMAL_REPLACE: replace(&j, text, n, from); return LS_OK;
+    case LS_NORMAL_LOWERCASE: lowercase(&j, text, n, from); return LS_OK;
     case LS_NORMAL_PREPEND:
         map_to(&j, z->to, text, 1, from); /* it belongs to the first character */
         map_to(&j, NULL, text, n, from);

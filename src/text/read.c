@@ -83,12 +83,10 @@ static ls_status read_charsmap(reader *r, const json_t *part, ls_normalizer *z)
 
 static ls_status read_normalizer(reader *r, const json_t *part, const char *type)
 {
-    static const char *const FORMS[] = {
-        [LS_NORMAL_NFC] = "NFC", [LS_NORMAL_NFD] = "NFD", [LS_NORMAL_NFKC] = "NFKC", [LS_NORMAL_NFKD] = "NFKD"
-    };
+    static const char *const FORMS[] = { "NFC", "NFD", "NFKC", "NFKD", "Lowercase" }; /* as in ls_normal */
     LS_TRY(one_more(r, &r->t->n_normalizers, "normalizers"));
     ls_normalizer *z = &r->t->normalizers[r->t->n_normalizers - 1];
-    for (int k = 0; k < 4; k++)
+    for (int k = 0; k < 5; k++)
         if (!strcmp(type, FORMS[k])) {
             z->kind = (ls_normal)k;
             return LS_OK;
@@ -149,6 +147,19 @@ static ls_status read_split(reader *r, const json_t *part, ls_splitter *s)
                             r->path);
 }
 
+/* ASCII's punctuation and symbols, and Unicode's punctuation. */
+#define PUNCTUATION "[\\p{P}!-/:-@\\[-`{-~]"
+
+static ls_status read_punctuation(reader *r, const json_t *part, ls_splitter *s)
+{
+    const char *how = read_text_of(part, "behavior");
+    const bool removed = !strcmp(how, "Removed"), runs = !strcmp(how, "Contiguous");
+    if (*how && !removed && !runs && strcmp(how, "Isolated"))
+        return unknown(r, "pre-tokenizer Punctuation with behavior", how);
+    *s = (ls_splitter){ .kind = LS_SPLIT_REGEX, .removed = removed };
+    return ls_regex_compile(&s->regex, runs ? PUNCTUATION "+" : PUNCTUATION, r->path);
+}
+
 static ls_status read_splitter(reader *r, const json_t *part, const char *type)
 {
     LS_TRY(one_more(r, &r->t->n_splitters, "pre-tokenizers"));
@@ -159,9 +170,17 @@ static ls_status read_splitter(reader *r, const json_t *part, const char *type)
         *s = (ls_splitter){ .kind = LS_SPLIT_BYTES, .prefix_space = flag(part, "add_prefix_space", true) };
         return flag(part, "use_regex", true) ? ls_regex_compile(&s->regex, GPT2, r->path) : LS_OK;
     }
-    if (!strcmp(type, "WhitespaceSplit") || !strcmp(type, "BertPreTokenizer")) {
-        *s = (ls_splitter){ .kind = *type == 'B' ? LS_SPLIT_BERT : LS_SPLIT_WHITESPACE };
-        return LS_OK;
+    if (!strcmp(type, "Punctuation"))
+        return read_punctuation(r, part, s);
+    if (!strcmp(type, "Digits")) {
+        const char *digits = flag(part, "individual_digits", false) ? "\\p{N}" : "\\p{N}+";
+        *s = (ls_splitter){ .kind = LS_SPLIT_REGEX };
+        return ls_regex_compile(&s->regex, digits, r->path);
+    }
+    const bool bert = !strcmp(type, "BertPreTokenizer"); /* white space, then punctuation */
+    if (bert || !strcmp(type, "WhitespaceSplit")) {
+        *s = (ls_splitter){ .kind = LS_SPLIT_WHITESPACE };
+        return bert ? read_splitter(r, part, "Punctuation") : LS_OK;
     }
     if (strcmp(type, "Metaspace"))
         return unknown(r, "pre-tokenizer", type);

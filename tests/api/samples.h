@@ -222,6 +222,9 @@ static void drop_samples(void)
 #define sample_ls_build_fn training_build_vit
 #define sample_ls_vit_config_p &VIT
 #define sample_ls_decoder_config_p &DECODER
+#define sample_ls_gpt2_config_p ((ls_gpt2_config *)buffer)
+#define sample_ls_rope_scaling_p \
+    &(ls_rope_scaling) { 0 }
 #define sample_ls_resnet_config_p &training_resnet
 #define sample_ls_convnext_config_p &CONVNEXT
 #define sample_ls_unet_config_p &UNET

@@ -1,6 +1,7 @@
 /* test_transformers.c - a generator makes the texts that transformers' generate makes: of a T5 with one
  * table, a gated T5 with a head of its own, and a Qwen2, for 20 prompts each, greedily and with beams; alone
- * and many at once, as a list and token by token; by one process and by ranks that split the layers. */
+ * and many at once, as a list and token by token; by one process and by ranks that split the layers. Of a
+ * model of each other family greedily. */
 #include "lockstep/generate.h"
 
 #include <stdio.h>
@@ -18,8 +19,16 @@ typedef struct model {
     const char *name;
     int32_t end;
     bool is_t5;
+    int ways; /* of WAYS */
 } model;
-static const model MODELS[] = { { "t5_relu", 1, true }, { "t5_gated", 1, true }, { "language", 10, false } };
+static const model MODELS[] = { { "t5_relu", 1, true, 6 },
+                                { "t5_gated", 1, true, 6 },
+                                { "language", 10, false, 6 },
+                                { "small/llama", 1, false, 1 },
+                                { "small/qwen3", 1, false, 1 },
+                                { "small/mistral", 1, false, 1 },
+                                { "small/gemma3_text", 1, false, 1 },
+                                { "small/gpt2", 1, false, 1 } };
 enum { N_MODELS = sizeof MODELS / sizeof *MODELS };
 
 static const struct {
@@ -39,7 +48,7 @@ static const struct {
       3,
       { LS_GENERATE_DEFAULTS, .length_penalty = 2, .early_stopping = LS_EARLY_STOPPING_NEVER } },
 };
-enum { N_WAYS = sizeof WAYS / sizeof *WAYS };
+_Static_assert(sizeof WAYS / sizeof *WAYS == 6, "MODELS counts them");
 
 static char *path_of(const char *name) { return ls_path_join(LS_TEST_SOURCE_DIR "/tests/golden", name); }
 
@@ -118,7 +127,7 @@ static void many_at_once(void **state)
 {
     (void)state;
     for (int k = 0; k < N_MODELS; k++)
-        for (int w = 0; w < N_WAYS; w++)
+        for (int w = 0; w < MODELS[k].ways; w++)
             for (int at_once = 1; at_once <= 7; at_once += 6) {
                 const ls_generate_opts how = options(&MODELS[k], w);
                 ls_tokens prompts[PROMPTS], texts[PROMPTS] = { 0 };
@@ -153,7 +162,7 @@ static void token_by_token(void **state)
 {
     (void)state;
     for (int k = 0; k < N_MODELS; k++)
-        for (int w = 0; w < N_WAYS; w += 2) {
+        for (int w = 0; w < MODELS[k].ways; w += 2) {
             ls_generator *g = open_model(&MODELS[k], w, 1, 1);
             for (int p = 0; p < PROMPTS; p++) {
                 text made = { .most = TOKENS + 1 };
@@ -210,9 +219,9 @@ static void layers_are_split(void **state)
     (void)state;
     static const struct {
         int model, ranks;
-    } CASES[] = { { 0, 2 }, { 0, 4 }, { 2, 2 } };
+    } CASES[] = { { 0, 2 }, { 0, 4 }, { 2, 2 }, { 4, 2 }, { 6, 2 }, { 7, 2 } };
     for (size_t k = 0; k < sizeof CASES / sizeof CASES[0]; k++)
-        for (int w = 0; w < N_WAYS; w++) {
+        for (int w = 0; w < MODELS[CASES[k].model].ways; w++) {
             const model *m = &MODELS[CASES[k].model];
             split s = { .m = m, .way = w, .folder = path_of(m->name) };
             for (int p = 0; p < PROMPTS; p++)

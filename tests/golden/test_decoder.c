@@ -1,4 +1,4 @@
-/* test_decoder.c - small Qwen2 and Llama against Hugging Face's, computed in float64: logits, loss and every
+/* test_decoder.c - small language models against Hugging Face's, computed in float64: logits, loss and every
  * gradient, on ref in f64 and on cpu in f32 at every level, as built and after the passes of a training step;
  * and five steps of a trainer. */
 #include <stdlib.h>
@@ -20,23 +20,74 @@ static const ls_decoder_config qwen2 = { SMALL,
                                          .tied = true,
                                          .qkv_bias = true,
                                          .block = "Qwen2DecoderLayer" };
-static const ls_decoder_config llama = {
-    SMALL, .kv_heads = 1, .head_dim = 8, .norm_eps = 1e-5, .rope_theta = 1e4, .block = "LlamaDecoderLayer"
-};
+#define LLAMA SMALL, .kv_heads = 1, .head_dim = 8, .norm_eps = 1e-5, .block = "LlamaDecoderLayer"
+static const ls_decoder_config llama = { LLAMA, .rope_theta = 1e4 },
+                               linear = { LLAMA, .rope_theta = 1e4, .rope_scaling = { .factor = 2.5 } },
+                               llama3 = { LLAMA, .rope_theta = 100,
+                                          .rope_scaling = { 8, .low = 1, .high = 4, .original = 16 } };
+static const ls_decoder_config qwen3 = { SMALL,
+                                         .kv_heads = 2,
+                                         .head_dim = 10,
+                                         .norm_eps = 1e-6,
+                                         .rope_theta = 1e6,
+                                         .tied = true,
+                                         .head_norms = true,
+                                         .block = "Qwen3DecoderLayer" };
+#define MISTRAL \
+    SMALL, .kv_heads = 2, .head_dim = 6, .norm_eps = 1e-5, .rope_theta = 1e4, .block = "MistralDecoderLayer"
+static const ls_decoder_config mistral = { MISTRAL }, window = { MISTRAL, .window = 3 };
+static const ls_decoder_config gemma3 = { SMALL,
+                                          .kv_heads = 2,
+                                          .head_dim = 10,
+                                          .norm_eps = 1e-6,
+                                          .rope_theta = 1e6,
+                                          .rope_scaling = { .factor = 8 },
+                                          .tied = true,
+                                          .head_norms = true,
+                                          .gemma = true,
+                                          .window = 4,
+                                          .global_every = 2,
+                                          .local_theta = 1e4,
+                                          .query_scalar = 7,
+                                          .block = "Gemma3DecoderLayer" };
+static const ls_gpt2_config gpt2 = { .seq_length = TOKENS,
+                                     .positions = 12,
+                                     .vocab_size = 37,
+                                     .hidden_size = 24,
+                                     .mlp_size = 40,
+                                     .layers = 2,
+                                     .heads = 4,
+                                     .norm_eps = 1e-5,
+                                     .init_deviation = 0.02,
+                                     .tied = true };
 
 static ls_status build_decoder(ls_graph *g, const void *config, int64_t batch)
 {
     return ls_decoder_build(g, config, batch);
 }
+static ls_status build_gpt2(ls_graph *g, const void *config, int64_t batch)
+{
+    return ls_gpt2_build(g, config, batch);
+}
 
-static const text_model MODEL = { "decoder", build_decoder, BATCH, TOKENS, TOKENS };
+static const text_model MODEL = { "decoder", build_decoder, BATCH, TOKENS, TOKENS },
+                        GPT2 = { "decoder", build_gpt2, BATCH, TOKENS, TOKENS };
 static const text_case CASES[] = { { "qwen2", &qwen2, "Qwen2DecoderLayer", 2 + 2 * 12 },
-                                   { "llama", &llama, "LlamaDecoderLayer", 3 + 2 * 9 } };
+                                   { "llama", &llama, "LlamaDecoderLayer", 3 + 2 * 9 },
+                                   { "linear", &linear, "LlamaDecoderLayer", 3 + 2 * 9 },
+                                   { "llama3", &llama3, "LlamaDecoderLayer", 3 + 2 * 9 },
+                                   { "qwen3", &qwen3, "Qwen3DecoderLayer", 2 + 2 * 11 },
+                                   { "mistral", &mistral, "MistralDecoderLayer", 3 + 2 * 9 },
+                                   { "window", &window, "MistralDecoderLayer", 3 + 2 * 9 },
+                                   { "gemma3", &gemma3, "Gemma3DecoderLayer", 2 + 2 * 13 } };
+enum { N_CASES = sizeof CASES / sizeof *CASES };
+static const text_case GPT2_CASE = { "gpt2", &gpt2, "GPT2Block", 4 + 2 * 12 };
 
 static void logits_loss_and_gradients(void **state)
 {
     (void)state;
-    text_model_gradients(&MODEL, 2, CASES, 1e-12);
+    text_model_gradients(&MODEL, N_CASES, CASES, 1e-12);
+    text_model_gradients(&GPT2, 1, &GPT2_CASE, 1e-12);
 }
 
 /* README.md of this folder: 5 targets of the first batch are -100; the other batches have none. */
@@ -58,7 +109,10 @@ static void masked_targets(void **state)
 static void trainer_steps(void **state)
 {
     (void)state;
+    /* what trains otherwise than another one here */
     text_model_steps(&MODEL, 2, CASES);
+    text_model_steps(&MODEL, 1, &CASES[N_CASES - 1]);
+    text_model_steps(&GPT2, 1, &GPT2_CASE);
 }
 
 /* An id that the vocabulary has not cannot come from the loader; it stops the step, with the op's name. */

@@ -29,7 +29,9 @@
 
 /* BOX(n, { sizes of the whole }, { starts }, { sizes }) */
 #define BOX(n, ...) (&(const ls_box){ n, __VA_ARGS__ })
-#define ATTENTION(D, c, s) ATTRS(ls_attention_attrs, .head_dim = D, .causal = c, .scale = s, .pad = -100)
+/* c: 1: causal; more: with a window of so many keys */
+#define ATTENTION(D, c, s) ATTRS(ls_attention_attrs, .head_dim = D, .causal = (c) > 0, .scale = s, \
+    .pad = -100, .window = (c) > 1 ? (c) : 0)
 #define ATTENTION_DROPPED(D, c) ATTRS(ls_attention_attrs, .head_dim = D, .causal = c, .scale = 0.4, \
     .dropout = 0.3, .purpose = 0x1234567890abcdef)
 #define KEY { LS_I64, FILL_ID, 1e15, 1, { 3 } }
@@ -88,6 +90,10 @@
     { .op = "rope", .what = about, .n_in = n, .in = { __VA_ARGS__ }, \
         .attrs = ATTRS(ls_rope_attrs, .head_dim = D, .inverse = back, .theta = 1e4), \
       .compare = COMPARE_SUM, .reduce = 2, .extreme = EXTREME_WIDE, .batch_in = n > 1 ? 3 : 1 }
+#define ROPE_SCALED(about, ...) \
+    { .op = "rope", .what = about, .n_in = 1, .in = { X(2, 7, 24) }, \
+        .attrs = ATTRS(ls_rope_attrs, .head_dim = 8, .theta = 100, .scaling = F64S(__VA_ARGS__)), \
+      .compare = COMPARE_SUM, .reduce = 2 }
 /* B batches, H query heads, G key heads of D, Tq queries, Tk keys */
 #define ATTEND(about, B, H, G, D, Tq, Tk, c, n, bias) \
     { .op = "attention", .what = about, .n_in = n, \
@@ -148,10 +154,11 @@
           .both = two) }
 /* the same with a cache of C places, of which positions below N (some beyond the cache, some before it)
  * say how many are seen */
-#define ATTEND_CACHED(about, B, H, G, D, T, C, N) \
+#define ATTEND_CACHED(about, B, H, G, D, T, C, N) ATTEND_RECENT(about, 1, B, H, G, D, T, C, N)
+#define ATTEND_RECENT(about, c, B, H, G, D, T, C, N) \
     { .op = "attention_cached", .what = about, .n_in = 4, \
         .in = { X(B, T, H * D), X(B, C, G * D), X(B, C, G * D), INDEX(N, B, T) }, \
-      .attrs = ATTENTION(D, 1, 0.4), .compare = COMPARE_SUM, .reduce = C + D, .extreme = EXTREME_LARGE, \
+      .attrs = ATTENTION(D, c, 0.4), .compare = COMPARE_SUM, .reduce = C + D, .extreme = EXTREME_LARGE, \
           .batch_in = 15 }
 #define ATTEND_CACHED_BIAS(about, B, H, G, D, T, C, N) \
     { .op = "attention_cached", .what = about, .n_in = 5, \

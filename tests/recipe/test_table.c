@@ -79,6 +79,9 @@ static const char *other_value(const ls_key *k, char buffer[64])
         { "data.resize", "40" },
         { "model.position_buckets", "64" },
         { "model.rope_theta", "500000" },
+        { "model.rope_factor", "2.5" },
+        { "model.rope_high", "5.5" },
+        { "model.local_theta", "500" },
         { "model.inputs", "{x: [8], t: []}" },
         { "model.outputs", "{z: [2, 3], y: []}" },
         { "loss", "[{type: huber, of: y, delta: 0.5}, {type: mae, of: z, "
@@ -136,7 +139,9 @@ static int conditions(const ls_key *k, const char **sets, char (*made)[64])
     }
     if (!strncmp(only, "data.type text", 14))
         sets[n++] = "model.type=llama";
-    if (!strncmp(only, "data.type text", 14) || strstr(only, "model.type llama"))
+    if (!strncmp(only, "data.type text", 14) || strstr(only, "model.type llama") ||
+        !strncmp(only, "model.type mistral", 18) || !strncmp(only, "model.type gemma3", 17) ||
+        !strncmp(only, "model.type gpt2", 15))
         sets[n++] = "data={type: text, train_text: a, tokenizer: bytes}";
     if (!strcmp(only, "data.type pairs"))
         sets[n++] = "model.type=t5";
@@ -172,6 +177,9 @@ static int conditions(const ls_key *k, const char **sets, char (*made)[64])
         sets[n++] = "train.early_stopping.patience=3";
     if (!strncmp(k->key, "train.lora.", 11) && strcmp(k->key, "train.lora.rank"))
         sets[n++] = "train.lora.rank=3";
+    if (!strcmp(k->key, "model.rope_factor") || !strcmp(k->key, "model.rope_original") ||
+        !strcmp(k->key, "model.rope_low") || !strcmp(k->key, "model.rope_high"))
+        sets[n++] = "model.rope_scaling=llama3";
     if (!strcmp(k->key, "eval.ema"))
         sets[n++] = "optimizer.ema_decay=0.5";
     if (!strcmp(k->key, "model.init_strict") || !strcmp(k->key, "model.reset") ||
@@ -300,7 +308,8 @@ static void words_are_names_of_rows(void **state)
     assert_string_equal(ls_key_word(ls_key_named("schedule.type"), LS_SCHED_PLATEAU), "plateau");
     assert_null(ls_key_word(ls_key_named("schedule.type"), LS_SCHED_PLATEAU + 1));
     char list[LS_MODEL_LIST];
-    assert_string_equal(ls_model_list(list, ls_model_makes_text), "llama, qwen2, t5");
+    assert_string_equal(ls_model_list(list, ls_model_makes_text),
+                        "llama, qwen2, qwen3, mistral, gemma3_text, gpt2, t5");
 }
 
 /* What a checkpoint's config.json has of the section model: rows with `config`, unless their needs say that

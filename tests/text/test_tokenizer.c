@@ -53,6 +53,8 @@ static void small_ones(void **state)
     compare("gpt2", LS_TEST_SOURCE_DIR "/tests/golden/tokenizer_gpt2.json");
     compare("llama", LS_TEST_SOURCE_DIR "/tests/golden/tokenizer_llama.json");
     compare("unigram", LS_TEST_SOURCE_DIR "/tests/golden/tokenizer_unigram.json");
+    compare("digits", LS_TEST_SOURCE_DIR "/tests/golden/tokenizer_digits.json");
+    compare("marks", LS_TEST_SOURCE_DIR "/tests/golden/tokenizer_marks.json");
 }
 
 static void real_ones(void **state)

@@ -1,6 +1,6 @@
-"""Hugging Face's Qwen2 and Llama, small, with every computation in float64: transformers computes norms and
-rotary positions in float32
-whatever the model's type, so these two are replaced by the same formulas in the model's own."""
+"""Small language models of Hugging Face with every computation in float64: transformers computes norms and
+rotary positions in float32 whatever the model's type, so these two are replaced by the same formulas in the
+model's own. Scaled rotary positions are transformers' own, told that its float has 64 bits."""
 
 import os
 import sys
@@ -12,13 +12,30 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:] = [p for p in sys.path if os.path.abspath(p) != HERE] + [
     HERE
 ]  # the library `tokenizers` before the script of that name
-from transformers import LlamaConfig, LlamaForCausalLM, Qwen2Config, Qwen2ForCausalLM  # noqa: E402
+from transformers import (  # noqa: E402
+    Gemma3ForCausalLM,
+    Gemma3TextConfig,
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    MistralConfig,
+    MistralForCausalLM,
+    Qwen2Config,
+    Qwen2ForCausalLM,
+    Qwen3Config,
+    Qwen3ForCausalLM,
+)
+from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS  # noqa: E402
+from transformers.models.gemma3 import modeling_gemma3  # noqa: E402
 from transformers.models.llama import modeling_llama  # noqa: E402
+from transformers.models.mistral import modeling_mistral  # noqa: E402
 from transformers.models.qwen2 import modeling_qwen2  # noqa: E402
+from transformers.models.qwen3 import modeling_qwen3  # noqa: E402
 
 
 class RMSNorm(nn.Module):
-    def __init__(self, hidden, eps):
+    def __init__(self, hidden, eps=1e-6):
         super().__init__()
         self.weight, self.eps = nn.Parameter(torch.ones(hidden)), eps
 
@@ -26,20 +43,60 @@ class RMSNorm(nn.Module):
         return self.weight * (x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps))
 
 
+class GemmaNorm(nn.Module):
+    def __init__(self, dim, eps=1e-6):
+        super().__init__()
+        self.weight, self.eps = nn.Parameter(torch.zeros(dim)), eps
+
+    def forward(self, x):
+        return x * torch.rsqrt(x.pow(2).mean(-1, keepdim=True) + self.eps) * (1 + self.weight)
+
+
+def frequencies(config, layer_type=None):
+    parameters = config.rope_parameters[layer_type] if layer_type else config.rope_parameters
+    if parameters["rope_type"] == "default":
+        dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
+        return parameters["rope_theta"] ** (-torch.arange(0, dim, 2, dtype=torch.float64) / dim)
+    usual, torch.float = torch.float, torch.float64
+    try:
+        return ROPE_INIT_FUNCTIONS[parameters["rope_type"]](config, None, layer_type=layer_type)[0]
+    finally:
+        torch.float = usual
+
+
 class RotaryEmbedding(nn.Module):
     def __init__(self, config):
         super().__init__()
-        dim = getattr(config, "head_dim", None) or config.hidden_size // config.num_attention_heads
-        self.dim, self.theta = dim, config.rope_parameters["rope_theta"]
+        self.frequency = frequencies(config)
 
     def forward(self, x, position_ids):
-        frequency = self.theta ** (-torch.arange(0, self.dim, 2, dtype=torch.float64) / self.dim)
-        angle = torch.cat([position_ids[..., None] * frequency] * 2, -1)
+        angle = torch.cat([position_ids[..., None] * self.frequency] * 2, -1)
         return angle.cos().to(x.dtype), angle.sin().to(x.dtype)
 
 
+class GemmaRotaryEmbedding(nn.Module):
+    def __init__(self, config):
+        super().__init__()
+        self.layer_types = []  # whose buffers transformers fills
+        self.frequency = {kind: frequencies(config, kind) for kind in set(config.layer_types)}
+
+    def forward(self, x, position_ids, layer_type):
+        angle = torch.cat([position_ids[..., None] * self.frequency[layer_type]] * 2, -1)
+        return angle.cos().to(x.dtype), angle.sin().to(x.dtype)
+
+
+class GemmaEmbedding(modeling_gemma3.Gemma3TextScaledWordEmbedding):
+    def __init__(self, rows, dim, padding, embed_scale):
+        super().__init__(rows, dim, padding, embed_scale)
+        self.embed_scale = nn.Buffer(torch.tensor(embed_scale, dtype=torch.float64), persistent=False)
+
+
+modeling_gemma3.Gemma3RMSNorm, modeling_gemma3.Gemma3RotaryEmbedding = GemmaNorm, GemmaRotaryEmbedding
+modeling_gemma3.Gemma3TextScaledWordEmbedding = GemmaEmbedding
 modeling_qwen2.Qwen2RMSNorm = modeling_llama.LlamaRMSNorm = RMSNorm
+modeling_qwen3.Qwen3RMSNorm = modeling_mistral.MistralRMSNorm = RMSNorm
 modeling_qwen2.Qwen2RotaryEmbedding = modeling_llama.LlamaRotaryEmbedding = RotaryEmbedding
+modeling_qwen3.Qwen3RotaryEmbedding = modeling_mistral.MistralRotaryEmbedding = RotaryEmbedding
 
 SHARED = {
     "vocab_size": 37,
@@ -50,22 +107,90 @@ SHARED = {
     "max_position_embeddings": 64,
     "attn_implementation": "sdpa",
 }
-# one that is tied, with the biases of q, k and v; one that is not, without biases, its heads wider than
-# hidden_size / heads
+LLAMA = {"num_key_value_heads": 1, "rms_norm_eps": 1e-5, "head_dim": 8, "tie_word_embeddings": False}
+LLAMA3 = {
+    "rope_type": "llama3",
+    "rope_theta": 100.0,
+    "factor": 8.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 16,
+}
+
+
+def llama(**more):
+    return LlamaForCausalLM(LlamaConfig(**SHARED, **LLAMA, **more))
+
+
+# qwen2: tied, with the biases of q, k and v; llama: not, without biases, its heads wider than hidden_size /
+# heads. Of the four rotations of llama3's heads one stays, one is divided, and two are between.
 MODELS = {
     "qwen2": lambda: Qwen2ForCausalLM(
         Qwen2Config(
             **SHARED, num_key_value_heads=2, rms_norm_eps=1e-6, rope_theta=1e6, tie_word_embeddings=True
         )
     ),
-    "llama": lambda: LlamaForCausalLM(
-        LlamaConfig(
+    "llama": lambda: llama(rope_theta=1e4),
+    "linear": lambda: llama(rope_parameters={"rope_type": "linear", "rope_theta": 1e4, "factor": 2.5}),
+    "llama3": lambda: llama(rope_parameters=LLAMA3),
+    "qwen3": lambda: Qwen3ForCausalLM(
+        Qwen3Config(
             **SHARED,
-            num_key_value_heads=1,
+            num_key_value_heads=2,
+            head_dim=10,
+            rms_norm_eps=1e-6,
+            rope_theta=1e6,
+            tie_word_embeddings=True
+        )
+    ),
+    "mistral": lambda: MistralForCausalLM(
+        MistralConfig(
+            **SHARED,
+            num_key_value_heads=2,
             rms_norm_eps=1e-5,
             rope_theta=1e4,
-            head_dim=8,
+            sliding_window=None,
             tie_word_embeddings=False
+        )
+    ),
+    "window": lambda: MistralForCausalLM(
+        MistralConfig(
+            **SHARED,
+            num_key_value_heads=2,
+            rms_norm_eps=1e-5,
+            rope_theta=1e4,
+            sliding_window=3,
+            tie_word_embeddings=False
+        )
+    ),
+    "gemma3": lambda: Gemma3ForCausalLM(
+        Gemma3TextConfig(
+            **SHARED,
+            num_key_value_heads=2,
+            head_dim=10,
+            query_pre_attn_scalar=7,
+            sliding_window=4,
+            layer_types=["sliding_attention", "full_attention"],
+            rope_parameters={
+                "full_attention": {"rope_type": "linear", "rope_theta": 1e6, "factor": 8.0},
+                "sliding_attention": {"rope_type": "default", "rope_theta": 1e4},
+            },
+            pad_token_id=None,
+            bos_token_id=None,
+            eos_token_id=None
+        )
+    ),
+    "gpt2": lambda: GPT2LMHeadModel(
+        GPT2Config(
+            vocab_size=37,
+            n_embd=24,
+            n_inner=40,
+            n_layer=2,
+            n_head=4,
+            n_positions=12,
+            resid_pdrop=0,
+            embd_pdrop=0,
+            attn_pdrop=0,
         )
     ),
 }

@@ -8,7 +8,10 @@ The same of the small Qwen2 of tests/golden/language, with id 10 for an end toke
 
 t5_relu: one table, scaled output. t5_gated: T5 v1.1 with a head of its own, as transformers 5 saves it again:
 tie_word_embeddings true, scale_decoder_outputs
-false, and an lm_head.weight that is not shared.weight."""
+false, and an lm_head.weight that is not shared.weight.
+
+And of small/NAME, a decoder of each other family with a window of 5, greedily. `python tools/golden/generate.py
+small` makes these alone."""
 
 import json
 import os
@@ -21,7 +24,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:] = [
     p for p in sys.path if os.path.abspath(p) != HERE
 ]  # the library `tokenizers` before the script of that name
-from transformers import AutoModelForCausalLM, T5Config, T5ForConditionalGeneration, set_seed  # noqa: E402
+from transformers import AutoConfig, AutoModelForCausalLM, T5Config, T5ForConditionalGeneration, set_seed  # noqa: E402
 
 OUT = os.path.join(HERE, "..", "..", "tests", "golden")
 SHARED = {
@@ -44,6 +47,47 @@ MODELS = {
         "feed_forward_proj": "gated-gelu",
         "layer_norm_epsilon": 1e-5,
         "tie_word_embeddings": False,
+    },
+}
+DECODER = {
+    "vocab_size": 67,
+    "hidden_size": 16,
+    "intermediate_size": 24,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "num_key_value_heads": 2,
+    "bos_token_id": None,
+    "eos_token_id": 1,
+    "pad_token_id": None,
+    "max_position_embeddings": 160,
+}
+LLAMA3 = {
+    "rope_type": "llama3",
+    "rope_theta": 100.0,
+    "factor": 4.0,
+    "low_freq_factor": 1.0,
+    "high_freq_factor": 4.0,
+    "original_max_position_embeddings": 32,
+}
+SMALL = {
+    "llama": {**DECODER, "rope_parameters": LLAMA3, "head_dim": 12},
+    "qwen3": {**DECODER, "head_dim": 10, "tie_word_embeddings": True},
+    "mistral": {**DECODER, "sliding_window": 5},
+    "gemma3_text": {
+        **DECODER,
+        "head_dim": 10,
+        "sliding_window": 5,
+        "query_pre_attn_scalar": 9,
+        "layer_types": ["sliding_attention", "full_attention"],
+    },
+    "gpt2": {
+        "vocab_size": 67,
+        "n_embd": 16,
+        "n_layer": 2,
+        "n_head": 2,
+        "n_positions": 160,
+        "bos_token_id": None,
+        "eos_token_id": 1,
     },
 }
 NEW = 24
@@ -94,15 +138,29 @@ def make(name):
     return T5ForConditionalGeneration.from_pretrained(os.path.join(OUT, name)).eval()
 
 
+def make_small(name):
+    """Weights in the types and with the names that save_pretrained gives them, large enough that texts
+    differ."""
+    set_seed(11)
+    model = AutoModelForCausalLM.from_config(AutoConfig.for_model(name, **SMALL[name])).eval()
+    with torch.no_grad():
+        for p in model.parameters():
+            p.copy_(torch.randn_like(p) * 0.3 + (p.dim() == 1 and name not in ("gemma3_text", "gpt2")))
+    folder = os.path.join(OUT, "small", name)
+    model.save_pretrained(folder)
+    os.remove(os.path.join(folder, "generation_config.json"))
+    return AutoModelForCausalLM.from_pretrained(folder).eval()
+
+
 def text_of(ids, end):
     """Without the end token and what comes behind it."""
     return ids[: ids.index(end)] if end in ids else ids
 
 
-def texts(model, prompts, end, skip, **more):
+def texts(model, prompts, end, skip, ways=WAYS, **more):
     """skip(prompt): tokens of what generate returns that are not the text."""
     made = {"prompts": prompts}
-    for way, how in WAYS.items():
+    for way, how in ways.items():
         made[way] = []
         for prompt in prompts:  # without a cache: T5's has as many layers as the encoder
             out = model.generate(
@@ -115,9 +173,18 @@ def texts(model, prompts, end, skip, **more):
 
 
 if __name__ == "__main__":
-    golden = {name: texts(make(name), prompts(67, 2, [1]), 1, lambda prompt: 1) for name in MODELS}
-    qwen2 = AutoModelForCausalLM.from_pretrained(os.path.join(OUT, "language")).eval()
-    golden["language"] = texts(qwen2, prompts(257, 5, []), 10, len, eos_token_id=10, pad_token_id=0)
-    with open(os.path.join(OUT, "generate.json"), "w", encoding="utf-8") as f:
+    path = os.path.join(OUT, "generate.json")
+    if sys.argv[1:] == ["small"]:
+        with open(path, encoding="utf-8") as f:
+            golden = json.load(f)
+    else:
+        golden = {name: texts(make(name), prompts(67, 2, [1]), 1, lambda prompt: 1) for name in MODELS}
+        qwen2 = AutoModelForCausalLM.from_pretrained(os.path.join(OUT, "language")).eval()
+        golden["language"] = texts(qwen2, prompts(257, 5, []), 10, len, eos_token_id=10, pad_token_id=0)
+    for name in SMALL:
+        golden["small/" + name] = texts(
+            make_small(name), prompts(67, 2, []), 1, len, {"greedy": {}}, eos_token_id=1, pad_token_id=0
+        )
+    with open(path, "w", encoding="utf-8") as f:
         json.dump(golden, f, separators=(",", ":"))
         f.write("\n")

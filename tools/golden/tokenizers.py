@@ -150,6 +150,44 @@ def unigram():
     return t
 
 
+def digits():
+    """Of SmolLM and StarCoder: digits one by one."""
+    t = Tokenizer(models.BPE())
+    t.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+    )
+    t.decoder = decoders.ByteLevel()
+    t.train_from_iterator(
+        corpus(),
+        trainers.BpeTrainer(
+            vocab_size=320, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
+        ),
+    )
+    return t
+
+
+def marks():
+    """Lower case; runs of digits, and runs of punctuation, as Falcon's."""
+    t = Tokenizer(models.BPE())
+    t.normalizer = normalizers.Lowercase()
+    t.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Punctuation("contiguous"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False),
+            pre_tokenizers.Digits(),
+            pre_tokenizers.Punctuation("isolated"),
+        ]
+    )
+    t.decoder = decoders.ByteLevel()
+    t.train_from_iterator(
+        corpus(),
+        trainers.BpeTrainer(
+            vocab_size=320, initial_alphabet=pre_tokenizers.ByteLevel.alphabet(), show_progress=False
+        ),
+    )
+    return t
+
+
 def noise(n):
     r = random.Random(5)
     kinds = [
@@ -177,6 +215,8 @@ def main():
         ("gpt2", gpt2),
         ("llama", llama),
         ("unigram", unigram),
+        ("digits", digits),
+        ("marks", marks),
         ("qwen2.5", None),
         ("t5-base", None),
     ]:

@@ -41,6 +41,7 @@ static shape shape_of(const ls_kernel_args *a, int q, int bias, int ids, bool ve
                            .Tq = tq->type.dims[1],
                            .Tk = tk->type.dims[1],
                            .pad = of->pad,
+                           .window = of->window,
                            .first_sample = ls_at_start(a, 0),
                            .first_head = ls_at_start(a, 2) / of->head_dim,
                            .purpose = of->purpose,
@@ -223,6 +224,7 @@ static void run_attention_cached(const ls_kernel_args *a)
                       .G = keys->type.dims[2] / of->head_dim,
                       .places = keys->type.dims[1],
                       .n_parts = parts_of(a),
+                      .window = of->window,
                       .scale = (float)of->scale };
     const int64_t wide = vector ? 16 / (int64_t)ls_dtype_size(q->type.dtype) : 1,
                   step = at_once(k.T, token_bytes(a));

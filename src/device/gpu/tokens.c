@@ -155,7 +155,7 @@ static void run_rope(const ls_kernel_args *a)
     for (; k.first < half; k.first += ROPE_PAIRS) {
         k.pairs = (i32)(half - k.first < ROPE_PAIRS ? half - k.first : ROPE_PAIRS);
         for (int i = 0; i < k.pairs; i++)
-            k.frequency[i] = pow(of->theta, -(double)(k.first + i) / (double)half);
+            k.frequency[i] = ls_rope_frequency(of, k.first + i);
         gpu_tokens_launch(a, "tokens.cu", "rope", before, ls_gpu_blocks(k.rows, TOKEN_THREADS / k.pairs), &k,
                           sizeof k);
     }

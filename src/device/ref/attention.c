@@ -1,8 +1,9 @@
 /* attention.c - scaled dot-product attention, one query row at a time, and its gradient from the saved
  * log-sum-exp.
  *
- * Query head h of H uses key head h / (H/G). A causal query i sees key j if j <= i + Tk - Tq, and if none of
- * the positions behind j, up to i, is 0: there another document begins. A query that
+ * Query head h of H uses key head h / (H/G). A causal query i sees key j if j <= i + Tk - Tq, with a window
+ * if also j > i + Tk - Tq - window, and if none of the positions behind j, up to i, is 0: there another
+ * document begins. A query that
  * sees no key (all are masked, or all scores are -inf) gets y = 0 and lse = -inf, and its probabilities are
  * 0. Dropout is applied after the softmax. */
 #include "ref.h"
@@ -12,6 +13,7 @@
 typedef struct shape {
     int64_t B, H, G, Tq, Tk, D;
     bool causal;
+    int64_t window;
     double scale;
     const ls_tensor *ids;       /* ids of the keys; NULL: no key is padding */
     const ls_tensor *positions; /* NULL: a sample is one document */
@@ -30,6 +32,7 @@ static shape shape_of(const ls_kernel_args *a, const ls_type *q, const ls_type *
                     .Tk = k->dims[1],
                     .D = at->head_dim,
                     .causal = at->causal != 0,
+                    .window = at->window,
                     .scale = at->scale,
                     .ids = given(a, ids) ? &a->in[ids] : NULL,
                     .positions = given(a, ids + 2) ? &a->in[ids + 2] : NULL,
@@ -94,7 +97,8 @@ static double bias_of(const shape *s, const ls_tensor *bias, int64_t b, int64_t 
 static double score(const shape *s, const ls_tensor *q, const ls_tensor *k, const ls_tensor *bias, int64_t b,
                     int64_t h, int64_t i, int64_t j, int64_t from)
 {
-    if (j < from || (s->causal && j > i + s->Tk - s->Tq) ||
+    const int64_t behind = i + s->Tk - s->Tq - j; /* of the query's own position */
+    if (j < from || (s->causal && behind < 0) || (s->window && behind >= s->window) ||
         (s->ids && (int64_t)flat_get(s->ids, b * s->Tk + j) == s->pad))
         return -HUGE_VAL;
     const int64_t g = h / (s->H / s->G);

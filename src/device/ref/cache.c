@@ -63,19 +63,20 @@ void ls_ref_attention_cached(const ls_kernel_args *a) /* q, k, v, positions, bia
         const int64_t h = task % H, t = task / H % T, b = task / H / T, g = h / group;
         const double position = flat_get(&a->in[3], b * T + t);
         const int64_t n = position < 0 ? 0 : position + 1 < (double)places ? (int64_t)position + 1 : places;
+        const int64_t first = at->window && n > at->window ? n - at->window : 0;
         double max = -HUGE_VAL, sum = 0;
-        for (int64_t j = 0; j < n; j++) {
+        for (int64_t j = first; j < n; j++) {
             double dot = 0;
             for (int64_t d = 0; d < D; d++)
                 dot += get3(q, b, t, h * D + d) * get3(k, b, j, g * D + d);
             p[j] = at->scale * dot + bias_of(a, h, n, j);
             max = fmax(max, p[j]);
         }
-        for (int64_t j = 0; j < n; j++)
+        for (int64_t j = first; j < n; j++)
             sum += p[j] = p[j] == -HUGE_VAL ? 0 : exp(p[j] - max);
         for (int64_t d = 0; d < D; d++) {
             double total = 0;
-            for (int64_t j = 0; j < n; j++)
+            for (int64_t j = first; j < n; j++)
                 total += p[j] * get3(v, b, j, g * D + d);
             ls_ref_put(y, at3(y, b, t, h * D + d), sum == 0 ? 0 : total / sum);
         }

@@ -51,7 +51,7 @@ void ls_ref_rope(const ls_kernel_args *a) /* x, positions? -> y; y may be x */
                                             : (double)(ls_at_start(a, 1) + r % a->in[0].type.dims[1]);
         const ls_ref_row x = ref_row(&a->in[0], r), y = ref_row(&a->out[0], r);
         for (int64_t i = 0; i < half; i++) {
-            const double angle = position * pow(at->theta, -(double)i / (double)half);
+            const double angle = position * ls_rope_frequency(at, i);
             const double c = cos(angle), s = at->inverse ? -sin(angle) : sin(angle);
             for (int64_t h = 0; h < heads; h++) {
                 const int64_t k = h * at->head_dim + i;

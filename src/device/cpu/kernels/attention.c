@@ -107,16 +107,21 @@ static void forward_chunk(const job *j, const scratch *w, int64_t b, int64_t h, 
         reverse_distances(s, w->reversed, bias_row(s, j->bias, b, h, s->Tq - 1));
     for (int64_t at = 0; at < n; at += s->bq)
         load_queries(j, w, &rows[tiles++], b, h, at, c0 + at, min_i64(s->bq, n - at));
-    for (int64_t k0 = 0; k0 < end; k0 += s->bk) {
+    /* the block with the first key that the first query sees */
+    const int64_t last = s->Tk - s->Tq, begin = skipped(s, c0 + last, 0) / s->bk * s->bk;
+    for (int64_t k0 = begin; k0 < end; k0 += s->bk) {
         const int64_t nk = min_i64(s->bk, s->Tk - k0);
-        if (k0 > 0 && visible(s, c0 + n - 1, k0, nk) == 0)
+        if (k0 > begin && visible(s, c0 + n - 1, k0, nk) == 0)
             break;
-        const tile_keys k = load_keys(s, &j->a->in[1], &j->a->in[2], b, g, k0, nk, &w->tile);
+        tile_keys k = load_keys(s, &j->a->in[1], &j->a->in[2], b, g, k0, nk, &w->tile);
+        k.first = k0 == begin;
         for (int t = 0; t < tiles; t++) {
             tile_rows *r = &rows[t];
-            for (int64_t i = 0; i < r->n; i++)
+            for (int64_t i = 0; i < r->n; i++) {
                 r->seen[i] = visible(s, r->query + i, k0, nk);
-            if (k0 == 0 || r->seen[r->n - 1] > 0)
+                r->skip[i] = skipped(s, r->query + i + last, k0);
+            }
+            if (k.first || (r->seen[r->n - 1] > 0 && r->skip[0] < nk))
                 attend(s, r, &k, &w->tile);
         }
     }

@@ -39,6 +39,7 @@ typedef struct heads {
     int64_t words;  /* of a head's row, in whole vectors; zeros behind the last element */
     int64_t bq, bk; /* queries and keys of a tile: a block, or the whole sequence */
     bool causal;
+    int64_t window; /* keys that a causal query sees at most; 0: all */
     float scale;
     /* Padding among the keys (operand ids). hidden: for each sample and key -inf if it is padding, else 0.
      * end: for each sample, one after the last key that is not padding. NULL: there is no padding. */
@@ -66,6 +67,7 @@ SIMD_FN heads heads_of(const ls_kernel_args *a, const ls_tensor *q, const ls_ten
                 .positions = positions < a->n_in && present(&a->in[positions]) ? a->in[positions].data : NULL,
                 .D = at->head_dim,
                 .causal = at->causal != 0,
+                .window = at->window,
                 .scale = (float)at->scale,
                 .first_head = ls_at_start(a, 2) / at->head_dim,
                 .kept = 1.0f };
@@ -184,6 +186,13 @@ SIMD_FN int64_t visible(const heads *s, int64_t i, int64_t k0, int64_t nk)
         return nk;
     const int64_t n = i + s->Tk - s->Tq + 1 - k0;
     return n < 0 ? 0 : min_i64(n, nk);
+}
+
+/* How many keys from k0 on lie before the window of a query at `position` among the keys. */
+SIMD_FN int64_t skipped(const heads *s, int64_t position, int64_t k0)
+{
+    const int64_t n = s->window ? position - s->window + 1 - k0 : 0;
+    return n < 0 ? 0 : n;
 }
 
 /* to[r] = from[r] * scale[r or 0], stored in the tensor's type. */

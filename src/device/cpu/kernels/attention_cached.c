@@ -124,11 +124,12 @@ static void tile(const job *j, const scratch *w, int64_t b, int64_t g, int64_t r
     tile_rows r = {
         .n = min_i64(j->block, j->rows - r0), .b = b, .q = w->q, .y = w->y, .top = w->top, .sum = w->sum
     };
-    int64_t keys[BLOCK_Q], most = 0;
+    int64_t keys[BLOCK_Q], most = 0, begin = INT64_MAX;
     for (int64_t i = 0; i < r.n; i++) {
         copy_rows(s, w->rows + i * s->words, row_at(j, q, b, g, r0 + i), 0, 1);
         keys[i] = keys_of(j, b, (r0 + i) / j->group);
         most = keys[i] > most ? keys[i] : most;
+        begin = keys[i] ? min_i64(begin, skipped(s, keys[i] - 1, 0) / s->bk * s->bk) : begin;
         r.bias[i] = distances(j, g, r0 + i, keys[i]);
     }
     columns_form(s, w->q, w->rows, s->words, r.n);
@@ -138,10 +139,13 @@ static void tile(const job *j, const scratch *w, int64_t b, int64_t g, int64_t r
     }
     if (most == 0)
         memset(w->y, 0, sizeof(float) * (size_t)(r.n * s->dp));
-    for (int64_t k0 = 0; k0 < most; k0 += s->bk) {
-        const tile_keys block = load_keys(s, k, v, b, g, k0, min_i64(s->bk, most - k0), &w->tile);
-        for (int64_t i = 0; i < r.n; i++)
+    for (int64_t k0 = begin; k0 < most; k0 += s->bk) {
+        tile_keys block = load_keys(s, k, v, b, g, k0, min_i64(s->bk, most - k0), &w->tile);
+        block.first = k0 == begin;
+        for (int64_t i = 0; i < r.n; i++) {
             r.seen[i] = keys[i] > k0 ? min_i64(keys[i] - k0, block.n) : 0;
+            r.skip[i] = skipped(s, keys[i] - 1, k0);
+        }
         attend(s, &r, &block, &w->tile);
     }
     for (int64_t i = 0; i < r.n; i++) {
@@ -172,7 +176,7 @@ KERNEL(attention_cached)
     int64_t products = 0; /* products for a key head and a feature */
     for (int64_t b = 0; b < j.s.B; b++)
         for (int64_t t = 0; t < j.s.Tq; t++)
-            products += keys_of(&j, b, t) * j.group;
+            products += (j.s.window ? min_i64(j.s.window, keys_of(&j, b, t)) : keys_of(&j, b, t)) * j.group;
     const int64_t tiles = j.s.B * j.s.G * ((j.rows + j.block - 1) / j.block);
     ls_parallel_for(threads_for(a, products * j.s.G * j.s.D), tiles, tile_task, &j);
 }

@@ -268,15 +268,18 @@ static void tile(const job *j, const scratch *w, const queries *q, const keys *k
     const heads *s = &j->s;
     const int64_t ld = tile_ld(s), ld_ds = ld / s->unit;
     const float *ds = s->unit == 2 ? w->ds_rows : w->ds;
-    int64_t seen[BLOCK_Q];
-    for (int64_t i = 0; i < n; i++)
+    int64_t seen[BLOCK_Q], skip[BLOCK_Q];
+    for (int64_t i = 0; i < n; i++) {
         seen[i] = visible(s, q0 + i, k->k0, k->n);
+        skip[i] = skipped(s, q0 + i + s->Tk - s->Tq, k->k0);
+    }
     /* on the border of what queries see; dbias has the zeros beyond it as well */
     const bool border = visible(s, q0, k->k0, k->n) < k->n && !j->dbias;
     for (int64_t i = 0, some; i < n; i += some) {
         const int vectors = strip_vectors(i, n, border && seen[i] < k->n);
         some = min_i64((int64_t)vectors * VF_LANES, n - i);
         strip t = strip_of(seen + i, some, q->b, q->h, q0 + i, k->k0);
+        t.skip = s->window ? skip + i : NULL;
         t.keys = border ? min_i64(round_up(t.keys, KEY_STRIP), k->n) : k->n;
         tile_strip(j, w, k, &t, i, vectors);
     }
@@ -372,7 +375,8 @@ static void attention_grad_head(const job *j, const scratch *w, int64_t b, int64
         bool add = false;
         for (int64_t q0 = 0; q0 < s->Tq; q0 += s->bq) {
             const int64_t n = min_i64(s->bq, s->Tq - q0);
-            const bool unseen = k0 >= keys_end(s, b) || visible(s, q0 + n - 1, k0, k.n) == 0;
+            const bool unseen = k0 >= keys_end(s, b) || visible(s, q0 + n - 1, k0, k.n) == 0 ||
+                                skipped(s, q0 + s->Tk - s->Tq, k0) >= k.n;
             if (unseen && !j->dbias)
                 continue;
             if (!add)

@@ -9,7 +9,8 @@
 typedef struct strip {
     int64_t b, h, query, n; /* sample, head, first query, how many queries */
     int64_t k0, keys, all;  /* the first key; how many of the block some query sees, and how many all see */
-    const int64_t *seen;    /* how many each query sees: the first ones */
+    const int64_t *seen;    /* how many each query sees: the first ones, */
+    const int64_t *skip;    /* but for so many before its window. NULL: there is no window */
     const float *bias;      /* of key j and query i: bias[j * bias_step + i]. NULL: none */
     int64_t bias_step;
 } strip;
@@ -96,6 +97,24 @@ SIMD_FN vf exponents(const heads *s, const strip *t)
     return vf_set1(t->bias || s->hidden ? LOG2_E : s->scale * LOG2_E);
 }
 
+/* Keys before a query's window get -inf. */
+SIMD_FN void hide_skipped(const int vectors, const strip *t, float *x, int64_t ld)
+{
+    float skip[STRIP];
+    int64_t most = 0;
+    for (int64_t i = 0; i < STRIP; i++) {
+        const int64_t n = i < t->n ? min_i64(t->skip[i], t->keys) : 0;
+        skip[i] = (float)n;
+        most = n > most ? n : most;
+    }
+    for (int64_t j = 0; j < most; j++)
+        for (int v = 0; v < vectors; v++) {
+            float *at = x + j * ld + v * VF_LANES;
+            vf_store(at, vf_select(vf_lt(vf_set1((float)j), vf_load(skip + v * VF_LANES)),
+                                   vf_set1(-__builtin_inff()), vf_load(at)));
+        }
+}
+
 /* Completes the products k q of the strip in place. With a bias or padding it applies the scale, the bias and
  * padding; without, `exponents` has the scale. Keys that a query does not see get -inf. */
 SIMD_FN void finish_scores(const heads *s, const int vectors, const strip *t, float *x, int64_t ld)
@@ -108,6 +127,8 @@ SIMD_FN void finish_scores(const heads *s, const int vectors, const strip *t, fl
             const bool hides = s->hidden && s->hidden[t->b * hidden_row(s) + t->k0 + j] != 0.0f;
             vf_store(at, hides ? least : vf_fma(vf_load(at), vf_set1(s->scale), bias));
         }
+    if (t->skip)
+        hide_skipped(vectors, t, x, ld);
     if (t->all == t->keys)
         return;
     float seen[STRIP];

@@ -15,7 +15,8 @@ typedef struct tile_rows {
     int64_t n, b, h, query;    /* rows; their sample, head and first query */
     const float *q;            /* columns */
     float *y, *top, *sum;      /* [n][dp]: sums of p v; [n, padded]: largest score; sum of p relative to it */
-    int64_t seen[BLOCK_Q];     /* how many keys of the block a row sees: the first ones */
+    int64_t seen[BLOCK_Q];     /* how many keys of the block a row sees: the first ones, */
+    int64_t skip[BLOCK_Q];     /* but for so many before its window */
     const char *bias[BLOCK_Q]; /* of key 0; NULL: none */
     const float *reversed;     /* the bias, if it is by distance and of one head; NULL */
 } tile_rows;
@@ -23,6 +24,7 @@ typedef struct tile_rows {
 /* A block of keys and values. */
 typedef struct tile_keys {
     int64_t k0, n;
+    bool first;         /* no block before this one is attended to: sums begin with it */
     const float *k, *v; /* rows; stacked */
     int64_t ldk, ldv;
 } tile_keys;
@@ -49,7 +51,7 @@ SIMD_FN tile_scratch tile_scratch_at(const heads *s, float *at)
 SIMD_FN tile_keys load_keys(const heads *s, const ls_tensor *k, const ls_tensor *v, int64_t b, int64_t g,
                             int64_t k0, int64_t n, const tile_scratch *w)
 {
-    tile_keys t = { .k0 = k0, .n = n };
+    tile_keys t = { .k0 = k0, .n = n, .first = k0 == 0 };
     int64_t ld;
     t.k = rows_form(s, w->rows, head_at(s, k, b, k0, g), k->strides[1], n, &t.ldk);
     const float *rows = rows_form(s, w->staging, head_at(s, v, b, k0, g), v->strides[1], n, &ld);
@@ -60,7 +62,7 @@ SIMD_FN tile_keys load_keys(const heads *s, const ls_tensor *k, const ls_tensor 
 /* Turns the products of a strip from row i on into probabilities relative to the running maximum, and
  * rescales earlier sums to a new maximum. They become f32 or bf16 (by unit), in place. */
 SIMD_FN void softmax_strip(const heads *s, const int unit, const int vectors, const tile_rows *r, int64_t i,
-                           strip *t, const tile_scratch *w)
+                           strip *t, bool first, const tile_scratch *w)
 {
     enum { L = VF_LANES };
     const int64_t ld = vectors * L;
@@ -102,7 +104,7 @@ SIMD_FN void softmax_strip(const heads *s, const int unit, const int vectors, co
         float *sum = r->sum + i + v * L;
         vf_store(sum, vf_fma(vf_load(sum), vf_load(shrink + v * L), total[v]));
     }
-    for (int64_t row = 0; row < t->n && t->k0 > 0; row++) {
+    for (int64_t row = 0; row < t->n && !first; row++) {
         float *y = r->y + (i + row) * s->dp;
         for (int64_t c = 0; c < s->dp && shrink[row] != 1.0f; c += L)
             vf_store(y + c, vf_load(y + c) * shrink[row]);
@@ -117,17 +119,18 @@ SIMD_FN void attend(const heads *s, const tile_rows *r, const tile_keys *k, cons
         const int64_t ld = vectors * VF_LANES;
         n = min_i64(ld, r->n - i);
         strip t = strip_of(r->seen + i, n, r->b, r->h, r->query + i, k->k0);
+        t.skip = s->window ? r->skip + i : NULL;
         multiply(s, t.keys, ld, words_of(s, s->D), k->k, k->ldk, 1, columns_at(s, r->q, i), STRIP, w->scores,
                  ld, false);
         if (s->unit == 1 && vectors == 2)
-            softmax_strip(s, 1, 2, r, i, &t, w);
+            softmax_strip(s, 1, 2, r, i, &t, k->first, w);
         else if (s->unit == 1)
-            softmax_strip(s, 1, 1, r, i, &t, w);
+            softmax_strip(s, 1, 1, r, i, &t, k->first, w);
         else if (vectors == 2)
-            softmax_strip(s, 2, 2, r, i, &t, w);
+            softmax_strip(s, 2, 2, r, i, &t, k->first, w);
         else
-            softmax_strip(s, 2, 1, r, i, &t, w);
+            softmax_strip(s, 2, 1, r, i, &t, k->first, w);
         multiply(s, n, s->dp, words_of(s, t.keys), w->scores, 1, ld, k->v, k->ldv, r->y + i * s->dp, s->dp,
-                 k->k0 > 0);
+                 !k->first);
     }
 }

@@ -1,6 +1,7 @@
 /* rope.c - rotary position embedding. Angles are reduced in f64, and their sines are polynomials of our own.
  * So position 100,000 is rotated as exactly as the first, and the bits do not depend on the C library. The
  * sines of a row are computed once for all its heads. */
+#include "device/position.h"
 #include "table.h"
 #include "kernel.h"
 
@@ -9,7 +10,7 @@ enum { HALF_MAX = 512 };
 typedef struct rope_job {
     const ls_kernel_args *a;
     int64_t half, heads;
-    double frequency[HALF_MAX]; /* theta^(-i/half) */
+    double frequency[HALF_MAX];
 } rope_job;
 
 /* |angle| < 2^31. Taylor series on [-pi/4, pi/4], with errors below 2e-9, a thirtieth of f32's spacing. */
@@ -76,7 +77,7 @@ KERNEL(rope)
     const ls_rope_attrs *at = a->attrs;
     rope_job j = { .a = a, .half = at->head_dim / 2, .heads = cols_of(&a->in[0]) / at->head_dim };
     for (int64_t i = 0; i < j.half; i++)
-        j.frequency[i] = __builtin_pow(at->theta, -(double)i / (double)j.half);
+        j.frequency[i] = ls_rope_frequency(at, i);
     const int64_t rows = rows_of(&a->in[0]);
     ls_parallel_for(threads_for(a, rows * j.half * (2 * j.heads + 8)), rows, turn_task, &j);
 }

@@ -13,7 +13,7 @@ typedef struct attention_args {
     i64 q_row, k_row, v_row, y_row, dy_row, dq_row, dk_row, dv_row;
     i64 B, H, G, Tq, Tk;
     i64 bias_batch; /* elements of the bias from sample to sample; 0: all have the same */
-    i64 pad;
+    i64 pad, window; /* window: keys that a query sees at most; 0: all */
     i64 first_sample, first_head; /* in the whole */
     u64 purpose;                  /* of dropout */
     u32 below;
@@ -43,6 +43,7 @@ typedef struct cached_args {
     i64 B, T, H, G, places, n_parts;
     i64 first, tokens;
     i64 blocks; /* of the rows of a key head */
+    i64 window; /* keys that a query sees at most; 0: all */
     float scale;
 } cached_args;
 

@@ -92,7 +92,7 @@ KERNEL_SHARED(cached_part, cached_args, CACHED_THREADS, cached_shared)
                 dot[r] = dot[r] + other;
             }
             float score = dot[r] * a.scale;
-            const int seen = s->keys[r];
+            const int seen = s->keys[r], from = a.window ? seen - (int)a.window : 0;
 #if BIAS /* its last column is the distance 0 */
             if (k0 + j < seen)
                 score = score +
@@ -100,7 +100,7 @@ KERNEL_SHARED(cached_part, cached_args, CACHED_THREADS, cached_shared)
                              (g * group + (block * ROWS + r) % group) * a.places + a.places - seen + k0 + j);
 #endif
             if (lane == 0)
-                s->p[r][j] = k0 + j < seen ? score : -infinity_();
+                s->p[r][j] = k0 + j < seen && k0 + j >= from ? score : -infinity_();
         }
     }
     BARRIER();

@@ -72,7 +72,7 @@ DEVICE i64 bias_place(const attention_args *a, i64 b, i64 h, i64 query, i64 key)
 /* What masks the pairs of a tile of keys and up to 2 * TILE queries, numbered from the tile's first. */
 typedef struct tile_view {
     int queries, keys; /* that are there */
-    int apart;         /* a query sees keys up to its own number + apart */
+    int apart, before; /* a query sees keys up to its own number + apart, and behind that number + before */
 #if BIAS
     const X *bias; /* of the first query and key */
     i64 bias_step; /* from query to query */
@@ -93,6 +93,8 @@ DEVICE tile_view view_of(const attention_args *a, i64 b, i64 h, i64 query, i64 k
     const i64 apart = query + a->Tk - a->Tq - key, far = 4 * TILE;
     v.queries = (int)(a->Tq - query < far ? a->Tq - query : far);
     v.keys = (int)(a->Tk - key < far ? a->Tk - key : far);
+    const i64 before = a->window ? apart - a->window : -far;
+    v.before = (int)(before > far ? far : before < -far ? -far : before);
     v.apart = (int)(!a->causal || apart > far ? far : apart < -far ? -far : apart);
 #if BIAS
     v.bias = AT(const X, a->bias) + bias_place(a, b, h, query, key);
@@ -113,7 +115,8 @@ DEVICE tile_view view_of(const attention_args *a, i64 b, i64 h, i64 query, i64 k
 /* Whether the queries first .. last see all keys of the tile, and no bias is added. */
 DEVICE int is_plain(const tile_view *v, int first, int last)
 {
-    if (BIAS || PADDING || v->keys < TILE || last >= v->queries || first + v->apart < TILE - 1)
+    if (BIAS || PADDING || v->keys < TILE || last >= v->queries || first + v->apart < TILE - 1 ||
+        last + v->before >= 0)
         return 0;
 #if DOCUMENTS
     return v->starts[last] <= v->first_key;
@@ -127,7 +130,7 @@ DEVICE int sees(const tile_view *v, int query, int key)
     if (key < v->keys && v->ids[key] == v->pad)
         return 0;
 #endif
-    if (key >= v->keys || query >= v->queries || key > query + v->apart)
+    if (key >= v->keys || query >= v->queries || key > query + v->apart || key <= query + v->before)
         return 0;
 #if DOCUMENTS
     return v->first_key + key >= v->starts[query];
