@@ -1,5 +1,5 @@
 /* bert.c - what BERT's tokenizers have and others do not (Devlin et al. 2018), as Hugging Face's library does
- * it: a normalizer that cleans text, a splitter into words and punctuation, pieces of words ("WordPiece"),
+ * it: a normalizer that cleans text, pieces of words ("WordPiece"),
  * and the decoder that joins them. */
 #include <stdlib.h>
 #include <string.h>
