@@ -54,7 +54,8 @@ struct ls_dataset {
     bool builtin; /* the procedural set: every result must say so */
     ls_split split;
     int64_t n;
-    int n_fields; /* the library's own sets have 2: the input and the target */
+    int n_fields; /* the library's own sets have 2, the input and the target; packed documents positions, too
+                   */
     const ls_field *fields;
     const int32_t *end_token; /* of text: the id that ends one; NULL: none is known */
     /* Sample i, 0 <= i < n: field k into to[k], memory of its type; NULL: it is not wanted. Any thread, any
@@ -180,10 +181,10 @@ typedef struct ls_text_options {
 LS_API ls_text_options ls_text_options_default(void);
 
 /* Text for a model that predicts the next token: a sample is ids i32 [seq_length] and targets i32
- * [seq_length], target t being what follows id t, or LS_IGNORE_LABEL. `path`: a file, plain or gzip, or a
- * pattern (* ? [...] {a,b}), relative to the working folder or to LOCKSTEP_DATA; `tokenizer`: as
- * ls_tokenizer_open takes it, found alike. Tokens are kept in the cache, and made only when they are not
- * there: docs/text.md. Local.
+ * [seq_length], target t being what follows id t, or LS_IGNORE_LABEL; with LS_PACK_DOCUMENTS also positions.
+ * `path`: a file, plain or gzip, or a pattern (* ? [...] {a,b}), relative to the working folder or to
+ * LOCKSTEP_DATA; `tokenizer`: as ls_tokenizer_open takes it, found alike. Tokens are kept in the cache, and
+ * made only when they are not there: docs/text.md. Local.
  *
  *     ls_text_open(&set, LS_SPLIT_TRAIN, "books/{a,b}.txt.gz", "bytes", 512, .documents = LS_DOCUMENTS_BLANK)
  *

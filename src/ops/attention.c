@@ -96,6 +96,7 @@ static ls_status infer_attention_grad(ls_infer *i) /* dy, q, k, v, bias?, y, lse
     return LS_OK;
 }
 
+/* Where documents begin is known from the data alone: their attention takes less. */
 static ls_cost cost(const ls_infer *i, int first, double products)
 {
     const ls_type *q = &i->in[first + Q], *k = &i->in[first + K];

@@ -33,6 +33,11 @@ try 0 train recipe.yaml --set run.name=sequence --workers 2 "${tp[@]}" --set par
 first() { losses "$1" | head -1 | cut -c1-11; }
 [ "$(first tp)" = "$(first whole)" ] && [ "$(first sequence)" = "$(first whole)" ] || bad "axis tp: another loss: $(first tp; first sequence; first whole)"
 
+# dropout of probabilities
+for workers in 1 2; do try 0 train recipe.yaml --set run.name=drop$workers --workers $workers --set model.attention_dropout=0.2 --set train.steps=2; done
+cmp runs/drop1/checkpoints/latest/model.safetensors runs/drop2/checkpoints/latest/model.safetensors || bad "$what: other weights than on one rank"
+[ "$(losses drop1 | head -1)" != "$(losses whole | head -1)" ] || bad "$what: nothing was dropped"
+
 # an evaluation has the same bits whatever stands beside a document, and however wide the window is
 loss() { grep -oE '"loss":[^,}]*' out; }
 for precision in f32 bf16; do
