@@ -137,6 +137,8 @@ STATEMENTS = [
     "{{ '}}' }}{{ \"%}\" }}{{ {'a': {'b': 1}} }}\r\nx\ry",
     "\n\n{% set x = 1 %}\n\n{{ x }}\n\n",
     "{% if true %}\n\n  x\n{% endif +%}\ny",
+    "  {% if true %}x{% endif %}\n",
+    "{% if true %}\n  {% if true %}y{% endif %}\n  {% set z = 1 %}z\n{% endif %}{{ 1 }}  {% if true %}z{% endif %}",
     # loops
     "{% for m in messages %}{{ loop.index }}{{ loop.index0 }}{{ loop.first }}{{ loop.last }}{{ loop.length }}"
     "{{ loop.revindex }}{{ loop.revindex0 }}{{ loop.previtem.role if not loop.first }}"
