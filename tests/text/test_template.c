@@ -194,9 +194,19 @@ static void targets(void **state)
         "{% endfor %}{% if add_generation_prompt %}<A>{% endif %}",
         "[{\"role\": \"assistant\", \"content\": \"a\"}]", NULL, "<A>[{say}a<|end|>]0");
     expect_targets("{% for m in messages %}<|im_start|>{say}{{ m.content }}<|end|>{% endfor %}"
-                   "{% if add_generation_prompt %}<|im_start|><think>{% endif %}",
+                   "{% if add_generation_prompt %}<|im_start|>#{% endif %}",
                    "[{\"role\": \"assistant\", \"content\": \"a\"}]", NULL, "<|im_start|>[{say}a<|end|>]0");
-    /* blocks that the template marks */
+    /* a thought is the assistant's, also where the prompt begins it */
+    expect_targets("{% for m in messages %}<A><think></think>{{ m.content }}<|end|>{% endfor %}"
+                   "{% if add_generation_prompt %}<A><think>{% endif %}",
+                   "[{\"role\": \"assistant\", \"content\": \"a\"}]", NULL, "<A>[<think></think>a<|end|>]0");
+    /* blocks that the template marks; one without bytes of a message belongs to the next turn */
+    expect_targets(
+        "{% for m in messages %}{% if m.role == 'user' %}{{ m.content }}{% else %}{% generation %}"
+        "{{ m.content }};{% endgeneration %}{% endif %}{% endfor %}",
+        "[{\"role\": \"user\", \"content\": \"u\"}, {\"role\": \"assistant\", \"content\": \"\"},"
+        " {\"role\": \"user\", \"content\": \"u\"}, {\"role\": \"assistant\", \"content\": \"a\"}]",
+        NULL, "u[;]1u[a;]3");
     expect_targets("{% for m in messages %}<{% generation %}{{ m.content }};{% endgeneration %}>{% endfor %}"
                    "{% generation %}E{% endgeneration %}",
                    "[{\"role\": \"assistant\", \"content\": \"a\"}]", NULL, "<[a;]0>[E]0");

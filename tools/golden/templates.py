@@ -52,9 +52,14 @@ MESSAGES = [
             }
         ],
     },
-    {"role": "user", "content": [{"type": "text", "text": "one"}, {"type": "image"}, {"type": "text", "text": "two"}]},
+    {
+        "role": "user",
+        "content": [{"type": "text", "text": "one"}, {"type": "image"}, {"type": "text", "text": "two"}],
+    },
 ]
-TOOLS = [{"type": "function", "function": {"name": "g", "parameters": {"properties": {"x": {"type": "string"}}}}}]
+TOOLS = [
+    {"type": "function", "function": {"name": "g", "parameters": {"properties": {"x": {"type": "string"}}}}}
+]
 VARIABLES = {"bos_token": "<s>", "eos_token": "</s>", "enable_thinking": False}
 
 EXPRESSIONS = """

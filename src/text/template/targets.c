@@ -20,7 +20,11 @@ ls_status ls_template_header(const ls_template *t, const json_t *variables, ls_s
         while (same < without.text.len && same < with.text.len &&
                without.text.data[same] == with.text.data[same])
             same++;
-        ls_str_add_n(out, ls_str_text(&with.text) + same, with.text.len - same);
+        /* a thought that the prompt begins, or leaves out, is the assistant's: templates write it in turns,
+         * too */
+        const char *text = ls_str_text(&with.text);
+        const char *thought = memmem(text + same, with.text.len - same, "<think", 6);
+        ls_str_add_n(out, text + same, (thought ? (size_t)(thought - text) : with.text.len) - same);
         s = ls_str_status(out);
     }
     ls_rendered_release(&without);
@@ -43,22 +47,36 @@ static void mark(int32_t *target, size_t from, size_t to, int32_t message)
         target[i] = message;
 }
 
-/* What the template's own blocks mark. A block belongs to the first message of which it has bytes; one
- * without any (an end token behind the conversation) to the last one before it. */
+/* The assistant's message that follows message `i`; if there is none, i. */
+static int32_t next_assistant(const json_t *messages, int32_t i)
+{
+    for (int32_t k = i + 1; k < (int32_t)json_array_size(messages); k++)
+        if (is_assistant(messages, k))
+            return k;
+    return i;
+}
+
+/* What the template's own blocks mark. A block belongs to the first message of which it has bytes. One
+ * without any (an end token) belongs to the message of the block before it, or, if others have spoken since
+ * then, to the next one. */
 static void by_generation(const ls_rendered *r, const json_t *messages, int32_t *target)
 {
     int32_t last = -1;
-    for (size_t i = 0, from; i < r->n; i++) {
-        if (!r->spans[i].generation)
+    bool others = true;
+    for (size_t i = 0; i < r->n; i++) {
+        if (!r->spans[i].generation) {
+            others |= r->spans[i].message >= 0 && !is_assistant(messages, r->spans[i].message);
             continue;
-        from = i ? r->spans[i - 1].end : 0;
+        }
+        const size_t from = i ? r->spans[i - 1].end : 0;
         int32_t message = -1;
         size_t end = i;
         for (; end < r->n && r->spans[end].generation; end++)
             if (message < 0 && is_assistant(messages, r->spans[end].message))
                 message = r->spans[end].message;
-        last = message < 0 ? last : message;
+        last = message >= 0 ? message : others ? next_assistant(messages, last) : last;
         mark(target, from, r->spans[end - 1].end, last);
+        others = false;
         i = end - 1;
     }
 }
