@@ -100,6 +100,29 @@ static size_t turn_begin(const char *text, size_t from, size_t content, const ch
     return begin;
 }
 
+/* The special token with which a header begins; 0: it begins with none. */
+static size_t opener_bytes(const char *header, const char *const *specials, size_t n_specials)
+{
+    size_t longest = 0;
+    for (size_t i = 0; i < n_specials; i++) {
+        const size_t n = strlen(specials[i]);
+        if (n > longest && strncmp(header, specials[i], n) == 0)
+            longest = n;
+    }
+    return longest;
+}
+
+/* Whether text[from, to) begins a turn that is not the assistant's: the token with which headers begin, and
+ * then something else. (Templates write a function's name, which is from the assistant's call, in a tool's
+ * answer.) */
+static bool begins_other(const char *text, size_t from, size_t to, const char *header, size_t opener)
+{
+    for (size_t at = to; opener && at >= from + opener; at--)
+        if (memcmp(text + at - opener, header, opener) == 0)
+            return header[opener] && (at == to || text[at] != header[opener]);
+    return false;
+}
+
 /* Where a turn ends whose last byte from the conversation is before `content`: behind the end token before
  * `to`. */
 static size_t turn_end(const char *text, size_t content, size_t to, const char *eos,
@@ -133,6 +156,7 @@ ls_status ls_rendered_targets(const ls_rendered *r, const ls_template *t, const 
         return LS_OK;
     }
     const char *text = ls_str_text(&r->text);
+    const size_t opener = opener_bytes(header, specials, n_specials);
     size_t before = 0; /* the end of the last byte of another message */
     for (size_t i = 0; i < r->n; i++) {
         const ls_span *s = &r->spans[i];
@@ -142,14 +166,20 @@ ls_status ls_rendered_targets(const ls_rendered *r, const ls_template *t, const 
         const bool assistant = is_assistant(messages, s->message);
         if (!assistant)
             before = s->end;
-        if (!assistant || s->from == LS_FROM_ROLE)
+        if (!assistant || s->from == LS_FROM_ROLE || begins_other(text, before, from, header, opener))
             continue;
-        size_t last = s->end, next = i + 1; /* the last byte of this message; the first span of another one */
-        for (; next < r->n && (r->spans[next].message < 0 ||
-                               (r->spans[next].message == s->message && r->spans[next].from != LS_FROM_ROLE));
-             next++)
-            if (r->spans[next].message == s->message)
-                last = r->spans[next].end;
+        size_t last = s->end; /* of this message's bytes in the turn */
+        size_t next = i + 1;  /* the first span of another turn */
+        for (; next < r->n; next++) {
+            const ls_span *n = &r->spans[next];
+            const size_t begin = r->spans[next - 1].end;
+            if (n->message < 0)
+                continue;
+            if (n->message != s->message || n->from == LS_FROM_ROLE ||
+                begins_other(text, last, begin, header, opener))
+                break;
+            last = n->end;
+        }
         const size_t to = next < r->n ? r->spans[next - 1].end : r->text.len;
         mark(target, turn_begin(text, before, from, header),
              turn_end(text, last, to, eos, specials, n_specials), s->message);
