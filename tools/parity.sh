@@ -1,5 +1,6 @@
 #!/bin/sh
 # make parity: reads what build/lockstep exports with a live PyTorch, and the other way round; trains in a bucket of a live S3 server; trains adapters beside PEFT; reads event files with a live TensorBoard where there is one;
+# renders published chat templates where there is a folder of them;
 # trains the ViT of tutorial 1 with both and compares losses and weights. PyTorch comes
 # from a virtual environment of its own, .venv, or is that of PYTHON=/path/to/python. Further arguments go to tools/parity.py.
 # (pip's default torch wheel for Linux brings gigabytes of CUDA along; PIP_INDEX_URL can name PyTorch's CPU index instead.)
@@ -22,6 +23,7 @@ fi
 PYTHON="$PYTHON" tests/build/docs.sh . build/lockstep docs/start/quickstart.md
 "$PYTHON" tools/parity_peft.py build/lockstep
 "$PYTHON" tools/parity_s3.py build/lockstep
+"$PYTHON" tools/parity_templates.py build/tests/template_render
 "$PYTHON" tools/parity_resnet.py
 # With two seeds the median over 8 steps varies by more than the factor of 2 that is allowed.
 "$PYTHON" tools/parity_resnet.py --model resnet50 --seeds 6 --steps 8 --batch 16

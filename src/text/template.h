@@ -65,17 +65,19 @@ typedef struct ls_rendered {
 ls_status ls_template_render(const ls_template *t, const ls_conversation *c, ls_rendered *out);
 void ls_rendered_release(ls_rendered *r);
 
-/* ---- what an assistant has to write (template_targets.c) */
+/* ---- what an assistant has to write (template/targets.c) */
 
 /* The text with which the template begins an assistant's turn: what add_generation_prompt adds to a
- * conversation of one short message. Empty if it adds nothing or the template refuses such a conversation. */
+ * conversation of one short message, up to a thought (<think>) that it begins. Empty if it adds nothing or
+ * the template refuses such a conversation. */
 ls_status ls_template_header(const ls_template *t, const json_t *variables, ls_str *out);
 
 /* target[i], for each byte i of r->text: the index of the assistant's message whose turn the byte belongs to,
  * or -1. A turn begins behind `header` and ends with `eos`, or, where that does not stand between this
  * message and the next one, with the first of `specials` there; if none does, with the message's last byte.
  * So the template's text around a tool call and before the content (<think>) belongs to the turn, and the
- * header does not. A template with {% generation %} blocks says itself what belongs to a turn. */
+ * header does not. A message of which the template writes nothing has no turn. A template with {% generation
+ * %} blocks says itself what belongs to a turn. */
 ls_status ls_rendered_targets(const ls_rendered *r, const ls_template *t, const json_t *messages,
                               const char *header, const char *eos, const char *const *specials,
                               size_t n_specials, int32_t *target);

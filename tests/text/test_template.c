@@ -193,13 +193,35 @@ static void targets(void **state)
         "{% for m in messages %}<A>{% if m.role == 'assistant' %}{say}{% endif %}{{ m.content }}<|end|>"
         "{% endfor %}{% if add_generation_prompt %}<A>{% endif %}",
         "[{\"role\": \"assistant\", \"content\": \"a\"}]", NULL, "<A>[{say}a<|end|>]0");
-    expect_targets("{% for m in messages %}<|im_start|>{say}{{ m.content }}<|end|>{% endfor %}"
-                   "{% if add_generation_prompt %}<|im_start|><think>{% endif %}",
-                   "[{\"role\": \"assistant\", \"content\": \"a\"}]", NULL, "<|im_start|>[{say}a<|end|>]0");
-    /* blocks that the template marks */
+    expect_targets("{% for m in messages %}<|im_start|>A{say}{{ m.content }}<|end|>{% endfor %}"
+                   "{% if add_generation_prompt %}<|im_start|>A#{% endif %}",
+                   "[{\"role\": \"assistant\", \"content\": \"a\"}]", NULL, "<|im_start|>A[{say}a<|end|>]0");
+    /* a function's name in a tool's answer is from the assistant's message, and no turn of its own */
+    expect_targets(
+        "{% for m in messages %}{% if m.role == 'tool' %}<|im_start|>{{ messages[0].name }}:{{ m.content }}"
+        "<|end|>{% else %}<|im_start|>assistant {{ m.name }}<call>{% endif %}{% endfor %}"
+        "{% if add_generation_prompt %}<|im_start|>assistant{% endif %}",
+        "[{\"role\": \"assistant\", \"name\": \"f\"}, {\"role\": \"tool\", \"content\": \"r\"}]", NULL,
+        "<|im_start|>assistant[ f<call>]0<|im_start|>f:r<|end|>");
+    /* a thought is the assistant's, also where the prompt begins it */
+    expect_targets("{% for m in messages %}<A><think></think>{{ m.content }}<|end|>{% endfor %}"
+                   "{% if add_generation_prompt %}<A><think>{% endif %}",
+                   "[{\"role\": \"assistant\", \"content\": \"a\"}]", NULL, "<A>[<think></think>a<|end|>]0");
+    /* blocks that the template marks; one without bytes of a message belongs to the next turn */
+    expect_targets(
+        "{% for m in messages %}{% if m.role == 'user' %}{{ m.content }}{% else %}{% generation %}"
+        "{{ m.content }};{% endgeneration %}{% endif %}{% endfor %}",
+        "[{\"role\": \"user\", \"content\": \"u\"}, {\"role\": \"assistant\", \"content\": \"\"},"
+        " {\"role\": \"user\", \"content\": \"u\"}, {\"role\": \"assistant\", \"content\": \"a\"}]",
+        NULL, "u[;]1u[a;]3");
     expect_targets("{% for m in messages %}<{% generation %}{{ m.content }};{% endgeneration %}>{% endfor %}"
                    "{% generation %}E{% endgeneration %}",
                    "[{\"role\": \"assistant\", \"content\": \"a\"}]", NULL, "<[a;]0>[E]0");
+    expect_targets(
+        "{% for m in messages %}{% generation %}{{ m.content }}{% endgeneration %}-"
+        "{% generation %};{% endgeneration %}|{% endfor %}",
+        "[{\"role\": \"assistant\", \"content\": \"a\"}, {\"role\": \"assistant\", \"content\": \"b\"}]",
+        NULL, "[a]0-[;]0|[b]1-[;]1|");
 }
 
 static void refusals(void **state)

@@ -52,9 +52,14 @@ MESSAGES = [
             }
         ],
     },
-    {"role": "user", "content": [{"type": "text", "text": "one"}, {"type": "image"}, {"type": "text", "text": "two"}]},
+    {
+        "role": "user",
+        "content": [{"type": "text", "text": "one"}, {"type": "image"}, {"type": "text", "text": "two"}],
+    },
 ]
-TOOLS = [{"type": "function", "function": {"name": "g", "parameters": {"properties": {"x": {"type": "string"}}}}}]
+TOOLS = [
+    {"type": "function", "function": {"name": "g", "parameters": {"properties": {"x": {"type": "string"}}}}}
+]
 VARIABLES = {"bos_token": "<s>", "eos_token": "</s>", "enable_thinking": False}
 
 EXPRESSIONS = """
@@ -137,6 +142,8 @@ STATEMENTS = [
     "{{ '}}' }}{{ \"%}\" }}{{ {'a': {'b': 1}} }}\r\nx\ry",
     "\n\n{% set x = 1 %}\n\n{{ x }}\n\n",
     "{% if true %}\n\n  x\n{% endif +%}\ny",
+    "  {% if true %}x{% endif %}\n",
+    "{% if true %}\n  {% if true %}y{% endif %}\n  {% set z = 1 %}z\n{% endif %}{{ 1 }}  {% if true %}z{% endif %}",
     # loops
     "{% for m in messages %}{{ loop.index }}{{ loop.index0 }}{{ loop.first }}{{ loop.last }}{{ loop.length }}"
     "{{ loop.revindex }}{{ loop.revindex0 }}{{ loop.previtem.role if not loop.first }}"

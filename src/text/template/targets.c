@@ -20,7 +20,11 @@ ls_status ls_template_header(const ls_template *t, const json_t *variables, ls_s
         while (same < without.text.len && same < with.text.len &&
                without.text.data[same] == with.text.data[same])
             same++;
-        ls_str_add_n(out, ls_str_text(&with.text) + same, with.text.len - same);
+        /* a thought that the prompt begins, or leaves out, is the assistant's: templates write it in turns,
+         * too */
+        const char *text = ls_str_text(&with.text);
+        const char *thought = memmem(text + same, with.text.len - same, "<think", 6);
+        ls_str_add_n(out, text + same, (thought ? (size_t)(thought - text) : with.text.len) - same);
         s = ls_str_status(out);
     }
     ls_rendered_release(&without);
@@ -43,22 +47,36 @@ static void mark(int32_t *target, size_t from, size_t to, int32_t message)
         target[i] = message;
 }
 
-/* What the template's own blocks mark. A block belongs to the first message of which it has bytes; one
- * without any (an end token behind the conversation) to the last one before it. */
+/* The assistant's message that follows message `i`; if there is none, i. */
+static int32_t next_assistant(const json_t *messages, int32_t i)
+{
+    for (int32_t k = i + 1; k < (int32_t)json_array_size(messages); k++)
+        if (is_assistant(messages, k))
+            return k;
+    return i;
+}
+
+/* What the template's own blocks mark. A block belongs to the first message of which it has bytes. One
+ * without any (an end token) belongs to the message of the block before it, or, if others have spoken since
+ * then, to the next one. */
 static void by_generation(const ls_rendered *r, const json_t *messages, int32_t *target)
 {
     int32_t last = -1;
-    for (size_t i = 0, from; i < r->n; i++) {
-        if (!r->spans[i].generation)
+    bool others = true;
+    for (size_t i = 0; i < r->n; i++) {
+        if (!r->spans[i].generation) {
+            others |= r->spans[i].message >= 0 && !is_assistant(messages, r->spans[i].message);
             continue;
-        from = i ? r->spans[i - 1].end : 0;
+        }
+        const size_t from = i ? r->spans[i - 1].end : 0;
         int32_t message = -1;
         size_t end = i;
         for (; end < r->n && r->spans[end].generation; end++)
             if (message < 0 && is_assistant(messages, r->spans[end].message))
                 message = r->spans[end].message;
-        last = message < 0 ? last : message;
+        last = message >= 0 ? message : others ? next_assistant(messages, last) : last;
         mark(target, from, r->spans[end - 1].end, last);
+        others = false;
         i = end - 1;
     }
 }
@@ -80,6 +98,29 @@ static size_t turn_begin(const char *text, size_t from, size_t content, const ch
         }
     }
     return begin;
+}
+
+/* The special token with which a header begins; 0: it begins with none. */
+static size_t opener_bytes(const char *header, const char *const *specials, size_t n_specials)
+{
+    size_t longest = 0;
+    for (size_t i = 0; i < n_specials; i++) {
+        const size_t n = strlen(specials[i]);
+        if (n > longest && strncmp(header, specials[i], n) == 0)
+            longest = n;
+    }
+    return longest;
+}
+
+/* Whether text[from, to) begins a turn that is not the assistant's: the token with which headers begin, and
+ * then something else. (Templates write a function's name, which is from the assistant's call, in a tool's
+ * answer.) */
+static bool begins_other(const char *text, size_t from, size_t to, const char *header, size_t opener)
+{
+    for (size_t at = to; opener && at >= from + opener; at--)
+        if (memcmp(text + at - opener, header, opener) == 0)
+            return header[opener] && (at == to || text[at] != header[opener]);
+    return false;
 }
 
 /* Where a turn ends whose last byte from the conversation is before `content`: behind the end token before
@@ -115,6 +156,7 @@ ls_status ls_rendered_targets(const ls_rendered *r, const ls_template *t, const 
         return LS_OK;
     }
     const char *text = ls_str_text(&r->text);
+    const size_t opener = opener_bytes(header, specials, n_specials);
     size_t before = 0; /* the end of the last byte of another message */
     for (size_t i = 0; i < r->n; i++) {
         const ls_span *s = &r->spans[i];
@@ -124,14 +166,20 @@ ls_status ls_rendered_targets(const ls_rendered *r, const ls_template *t, const 
         const bool assistant = is_assistant(messages, s->message);
         if (!assistant)
             before = s->end;
-        if (!assistant || s->from == LS_FROM_ROLE)
+        if (!assistant || s->from == LS_FROM_ROLE || begins_other(text, before, from, header, opener))
             continue;
-        size_t last = s->end, next = i + 1; /* the last byte of this message; the first span of another one */
-        for (; next < r->n && (r->spans[next].message < 0 ||
-                               (r->spans[next].message == s->message && r->spans[next].from != LS_FROM_ROLE));
-             next++)
-            if (r->spans[next].message == s->message)
-                last = r->spans[next].end;
+        size_t last = s->end; /* of this message's bytes in the turn */
+        size_t next = i + 1;  /* the first span of another turn */
+        for (; next < r->n; next++) {
+            const ls_span *n = &r->spans[next];
+            const size_t begin = r->spans[next - 1].end;
+            if (n->message < 0)
+                continue;
+            if (n->message != s->message || n->from == LS_FROM_ROLE ||
+                begins_other(text, last, begin, header, opener))
+                break;
+            last = n->end;
+        }
         const size_t to = next < r->n ? r->spans[next - 1].end : r->text.len;
         mark(target, turn_begin(text, before, from, header),
              turn_end(text, last, to, eos, specials, n_specials), s->message);
