@@ -271,6 +271,16 @@ typedef struct ls_array_field {
      * is 0 where a number is missing and 1 elsewhere. false: NaN is an error */
     bool missing;
     const char *classes; /* of integers from a table: its texts, "a,b,c", which are 0, 1, 2. NULL: numbers */
+    /* of LS_I32 from a table: a tokenizer's file (lockstep/tokenizer.h). The column has texts, and the field
+     * the ids of each, [tokens], with the tokenizer's special tokens: a longer text is cut, a shorter one
+     * filled up with `pad`, a token that no text may have. NULL: numbers */
+    const char *tokenizer;
+    int64_t tokens;
+    int32_t pad;
+    /* with `classes`: the column of texts whose words have these classes. This column names a class for each
+     * word, with spaces between them. The field, [tokens], has it at the first token of the word, and
+     * LS_IGNORE_LABEL elsewhere. NULL: the column is texts */
+    const char *words;
 } ls_array_field;
 
 /* Opens the n arrays as a data set; sample i is row i of each. Only the rows that are read are ever in

@@ -1,7 +1,7 @@
 /* tokenizer.h - text to token ids and back, as a Hugging Face tokenizer.json says: byte-level BPE (GPT-2,
- * Qwen, Llama 3) and Unigram (T5); or as a SentencePiece model of kind Unigram does. The ids are those of
- * Hugging Face's own library, byte for byte; what a file asks for that is not known here is refused by name
- * when it is opened.
+ * Qwen, Llama 3), Unigram (T5) and WordPiece (BERT); or as a SentencePiece model of kind Unigram does. The
+ * ids are those of Hugging Face's own library, byte for byte; what a file asks for that is not known here is
+ * refused by name when it is opened.
  *
  *     ls_tokenizer *t;
  *     LS_TRY(ls_tokenizer_open(&t, "Qwen2.5-0.5B"));
@@ -63,8 +63,8 @@ typedef struct ls_text_ranges {
  * SentencePiece removes belong to no token, and a space that it puts in front belongs to the first character.
  * A token that the post-processor adds has an empty range. plain: n_plain ranges of the text, sorted, of
  * which no byte becomes a special token. What stands there is ordinary text, so a user cannot end a turn with
- * the text "<|im_end|>". Added tokens that are not special (Qwen's <think>) are found there, too. n_plain 0:
- * none. LS_E_ARG: not sorted, or outside of the text. */
+ * the text "<|im_end|>". Added tokens that are not special (Qwen's `<think>`) are found there, too. n_plain
+ * 0: none. LS_E_ARG: not sorted, or outside of the text. */
 LS_API ls_status ls_tokenizer_encode_ranges(const ls_tokenizer *t, const char *text, size_t bytes,
                                             bool special, int64_t n_plain, const ls_text_range *plain,
                                             ls_tokens *out, ls_text_ranges *ranges);

@@ -306,6 +306,9 @@ static ls_status check_useful(const ls_recipe *r, const char *key, bool useful, 
 static ls_status check_held_out(const ls_recipe *r)
 {
     const ls_samples of = ls_recipe_data(r)->samples;
+    if (of == LS_SAMPLES_FIELDS)
+        LS_TRY(check_useful(r, "data.tokenizer", ls_model_has_key(ls_recipe_model(r), "pad_token"),
+                            "the model reads no texts"));
     return check_useful(r, "data.eval_fraction",
                         of == LS_SAMPLES_TEXT || of == LS_SAMPLES_PAIRS || r->eval.every_epochs >= 0,
                         "with eval.every_epochs -1 nothing is evaluated, and all samples are trained on");

@@ -191,6 +191,7 @@ ls_status ls_normalize(const ls_normalizer *z, const char *text, size_t n, const
         map_to(&j, z->to, text, 1, from); /* it belongs to the first character */
         map_to(&j, NULL, text, n, from);
         return LS_OK;
+    case LS_NORMAL_BERT: ls_bert_normalize(z, text, n, from, out, trace); return LS_OK;
     default: return trace->on ? compose_traced(&j, text, n, from) : compose_all(z->kind, text, n, out);
     }
 }

@@ -5,51 +5,9 @@
 #include <string.h>
 
 #include "base/stop.h"
-#include "base/sys.h"
 #include "text.h"
 
 enum { PART = 1 << 20 }; /* bytes between two checks for a request to stop, which ls_split reports */
-
-/* ---- pieces */
-
-void ls_pieces_add_from(ls_text_pieces *p, const char *text, size_t n, const ls_text_range *from)
-{
-    if (!n)
-        return;
-    if (p->n == p->room) {
-        const int64_t room = p->room ? 2 * p->room : 64;
-        int64_t *end = p->text.no_memory ? NULL : ls_sys_realloc(p->end, sizeof *end * (size_t)room);
-        if (!end) {
-            p->text.no_memory = true;
-            return;
-        }
-        p->end = end;
-        p->room = room;
-    }
-    ls_str_add_n(&p->text, text, n);
-    ls_origin_copy(&p->trace, from, n);
-    p->end[p->n++] = (int64_t)p->text.len;
-}
-
-ls_status ls_pieces_check(const ls_text_pieces *p)
-{
-    return p->trace.no_memory ? ls_fail(LS_E_MEMORY, "out of memory for a text") : ls_str_status(&p->text);
-}
-
-void ls_pieces_clear(ls_text_pieces *p)
-{
-    ls_str_clear(&p->text);
-    p->trace.n = 0;
-    p->n = 0;
-}
-
-void ls_pieces_release(ls_text_pieces *p)
-{
-    ls_str_release(&p->text);
-    ls_origin_release(&p->trace);
-    free(p->end);
-    *p = (ls_text_pieces){ 0 };
-}
 
 /* ---- byte-level text, in which each byte is a character */
 
@@ -309,6 +267,7 @@ ls_status ls_split(const ls_splitter *s, const ls_text_pieces *in, bool first, l
         case LS_SPLIT_REGEX: LS_TRY(split_regex(s, text, n, from, out)); break;
         case LS_SPLIT_BYTES: LS_TRY(split_bytes(s, text, n, from, out)); break;
         case LS_SPLIT_WHITESPACE: split_white(text, n, from, out); break;
+        case LS_SPLIT_BERT: ls_bert_split(text, n, from, out); break;
         case LS_SPLIT_METASPACE: split_metaspace(s, text, n, from, first && i == 0, out); break;
         }
     }

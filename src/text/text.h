@@ -82,7 +82,8 @@ typedef enum ls_normal {
     LS_NORMAL_LOWERCASE,
     LS_NORMAL_CHARSMAP,
     LS_NORMAL_REPLACE,
-    LS_NORMAL_PREPEND
+    LS_NORMAL_PREPEND,
+    LS_NORMAL_BERT
 } ls_normal;
 typedef struct ls_normalizer {
     ls_normal kind;
@@ -92,12 +93,16 @@ typedef struct ls_normalizer {
     uint32_t units;
     const char *replacements;
     size_t replacement_bytes;
+    /* bert: controls are dropped and white space is a space; an ideograph is a word; marks are dropped */
+    bool clean, ideographs, strip_accents, lowercase;
 } ls_normalizer;
 /* Appends. from: [n], or NULL, then `trace` is off. */
 ls_status ls_normalize(const ls_normalizer *z, const char *text, size_t n, const ls_text_range *from,
                        ls_str *out, ls_origin *trace);
+void ls_bert_normalize(const ls_normalizer *z, const char *text, size_t n, const ls_text_range *from,
+                       ls_str *out, ls_origin *trace); /* bert.c */
 
-/* ---- pre-tokenizers (split.c) */
+/* ---- pre-tokenizers (split.c, pieces.c, bert.c) */
 
 /* A text in pieces: piece i ends at end[i], and begins where piece i - 1 ends. */
 typedef struct ls_text_pieces {
@@ -117,11 +122,15 @@ ls_status ls_pieces_check(const ls_text_pieces *p); /* LS_E_MEMORY */
 void ls_pieces_clear(ls_text_pieces *p);
 void ls_pieces_release(ls_text_pieces *p);
 
+/* Appends the text, with `to` in place of each `from`. */
+void ls_replace_all(const char *text, size_t n, const char *from, const char *to, ls_str *out);
+
 typedef enum ls_split_kind {
     LS_SPLIT_REGEX,
     LS_SPLIT_BYTES,
     LS_SPLIT_WHITESPACE,
-    LS_SPLIT_METASPACE
+    LS_SPLIT_METASPACE,
+    LS_SPLIT_BERT
 } ls_split_kind;
 typedef enum ls_prepend { LS_PREPEND_ALWAYS, LS_PREPEND_FIRST, LS_PREPEND_NEVER } ls_prepend;
 typedef struct ls_splitter {
@@ -137,11 +146,12 @@ ls_status ls_regex_compile(void **out, const char *pattern, const char *where);
 void ls_regex_free(void *regex);
 /* Splits each piece of `in`. first: the first piece of `in` begins the text. */
 ls_status ls_split(const ls_splitter *s, const ls_text_pieces *in, bool first, ls_text_pieces *out);
+void ls_bert_split(const char *text, size_t n, const ls_text_range *from, ls_text_pieces *out); /* bert.c */
 /* The byte that a character of byte-level text stands for; -1: none. */
 int ls_byte_of_char(uint32_t c);
 uint32_t ls_char_of_byte(uint8_t b);
 
-/* ---- models (bpe.c, unigram.c) */
+/* ---- models (bpe.c, unigram.c, bert.c) */
 
 /* Where tokens go. */
 typedef struct ls_encoding {
@@ -190,6 +200,16 @@ typedef struct ls_unigram {
 } ls_unigram;
 ls_status ls_unigram_prepare(ls_unigram *u, ls_arena *a); /* makes the other members from vocab and score */
 ls_status ls_unigram_encode(const ls_unigram *u, const char *piece, size_t n, ls_encoding *out);
+
+typedef struct ls_wordpiece {
+    const ls_vocab *vocab;
+    const char *prefix; /* of a piece within a word: "##" */
+    int32_t unknown;
+    int64_t longest; /* characters of a word that is taken to pieces */
+} ls_wordpiece;
+ls_status ls_wordpiece_encode(const ls_wordpiece *w, const char *word, size_t n,
+                              ls_encoding *out); /* bert.c */
+
 void ls_find_byte_ids(const ls_vocab *v, int32_t out[256]);
 
 /* ---- tokens that the file adds to the model (added.c) */
@@ -214,7 +234,8 @@ typedef enum ls_decoding {
     LS_DECODE_REPLACE,
     LS_DECODE_BYTE_FALLBACK,
     LS_DECODE_FUSE,
-    LS_DECODE_STRIP
+    LS_DECODE_STRIP,
+    LS_DECODE_WORDPIECE
 } ls_decoding;
 typedef struct ls_decoder {
     ls_decoding kind;
@@ -222,8 +243,10 @@ typedef struct ls_decoder {
     /* strip: how many of the characters are removed at most, at the start and at the end */
     int64_t start, stop;
     bool keep_first; /* metaspace: the first mark becomes a space too */
+    bool tidy;       /* wordpiece, whose prefix is `from`: no space before marks and shortened words */
 } ls_decoder;
 ls_status ls_decode(const ls_decoder *d, ls_text_pieces *tokens); /* changes the tokens in place */
+void ls_wordpiece_decode(const ls_decoder *d, const char *token, size_t n, bool first, ls_str *out);
 int ls_fallback_byte(const char *token, size_t n); /* 65 of "<0x41>"; -1: the token is not a byte */
 
 /* ---- the tokenizer */
@@ -236,8 +259,9 @@ struct ls_tokenizer {
     ls_splitter splitters[LS_TEXT_STAGES];
     ls_decoder decoders[LS_TEXT_STAGES];
     int n_normalizers, n_splitters, n_decoders;
-    ls_bpe *bpe; /* one of bpe and unigram is NULL */
+    ls_bpe *bpe; /* one of the three; the others are NULL */
     ls_unigram *unigram;
+    ls_wordpiece *wordpiece;
     ls_added *added;
     int n_added;
     bool *special;                 /* [vocab.size] */

@@ -69,8 +69,9 @@ static ls_status encode_pieces(const ls_tokenizer *t, work *w, const char *text,
         if (i % (1 << 12) == 0)
             LS_TRY(ls_stop_check("encoding a text of %zu bytes", n));
         w->to.from = ls_range_at(w->in.trace.at, (size_t)at);
-        LS_TRY(t->bpe ? ls_bpe_encode(t->bpe, piece, bytes, &w->to)
-                      : ls_unigram_encode(t->unigram, piece, bytes, &w->to));
+        LS_TRY(t->bpe         ? ls_bpe_encode(t->bpe, piece, bytes, &w->to)
+               : t->wordpiece ? ls_wordpiece_encode(t->wordpiece, piece, bytes, &w->to)
+                              : ls_unigram_encode(t->unigram, piece, bytes, &w->to));
     }
     return LS_OK;
 }

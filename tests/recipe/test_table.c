@@ -151,6 +151,11 @@ static int conditions(const ls_key *k, const char **sets, char (*made)[64])
         sets[n++] = "loss={type: mse, of: y}";
         sets[n++] = "data={type: arrays, train: {x: a.npy}, eval: {x: b.npy}}";
     }
+    if (!strcmp(only, "model.type bert")) {
+        sets[n++] = "model={inputs: {x: [1]}, outputs: {y: [2]}}";
+        sets[n++] = "loss={type: cross_entropy, of: y}";
+        sets[n++] = "data={type: arrays, train: {x: a.csv}, eval: {x: b.csv}, tokenizer: bytes}";
+    }
     if (!strncmp(only, "model.type convnext", 19))
         sets[n++] = "model.image_size=32";
     if (!strcmp(only, "model.type module") || !strcmp(only, "data.type module")) {
