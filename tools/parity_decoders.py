@@ -16,13 +16,13 @@ import torch
 
 HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "golden")
 sys.path.append(HERE)
+from language import FOLDER, rows  # noqa: E402
+from generate import SMALL  # noqa: E402
 from transformers import AutoConfig, AutoModelForCausalLM, set_seed  # noqa: E402
 
-from generate import SMALL  # noqa: E402
-from language import FOLDER, rows  # noqa: E402
-
 RECIPE = """
-data: {type: text, train_text: %s/text.txt, tokenizer: bytes, documents: line, seq_length: 32, eval_text: %s/text.txt}
+data: {type: text, train_text: %s/text.txt, eval_text: %s/text.txt, tokenizer: bytes, documents: line,
+       pack: false, seq_length: 32}
 model: {init: start%s}
 train: {steps: 2, global_batch: 2}
 optimizer: {type: adamw, lr: 1e-3}
@@ -48,9 +48,12 @@ def check(command, name, folder):
         here = os.path.abspath(FOLDER)
         f.write(RECIPE % (here, here, ", dropout: 0, attention_dropout: 0" if name == "gpt2" else ""))
     subprocess.run([command, "train", "recipe.yaml", "--quiet"], cwd=folder, check=True)
-    said = subprocess.run([command, "eval", "runs/run", "--json"], cwd=folder, check=True, stdout=subprocess.PIPE)
+    said = subprocess.run(
+        [command, "eval", "runs/run", "--json"], cwd=folder, check=True, stdout=subprocess.PIPE
+    )
     ours = json.loads(said.stdout)["loss"]
-    theirs = loss_of(AutoModelForCausalLM.from_pretrained(os.path.join(folder, "runs/run/checkpoints/latest")))
+    checkpoint = os.path.join(folder, "runs/run/checkpoints/latest")
+    theirs = loss_of(AutoModelForCausalLM.from_pretrained(checkpoint))
     print(f"{name}: loss {ours:.7f}, of transformers {theirs:.7f}")
     return abs(ours - theirs) < 2e-6 * theirs
 

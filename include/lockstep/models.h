@@ -182,18 +182,6 @@ typedef struct ls_decoder_config {
     bool packed;
 } ls_decoder_config;
 
-/* Hugging Face's GPT2LMHeadModel: parameters "transformer.wte.weight", "transformer.h.0.attn.c_attn.weight",
- * ... Weights of its linear layers are [in, out]. Dropout is behind the positions, the attention and the
- * MLP. */
-typedef struct ls_gpt2_config {
-    int64_t seq_length;
-    int64_t positions; /* that it has learned; seq_length at least */
-    int64_t vocab_size, hidden_size, mlp_size, layers, heads;
-    double norm_eps, init_deviation, dropout, attention_dropout;
-    bool tied;
-    bool packed; /* as in ls_decoder_config */
-} ls_gpt2_config;
-
 /* Hugging Face's BertForSequenceClassification and BertForTokenClassification: parameters
  * "bert.embeddings.word_embeddings.weight", "bert.encoder.layer.0.attention.self.query.weight", ..,
  * "classifier.weight" or, of several outputs, "classifier.NAME.weight". `input` is i32 [batch, tokens]: a
@@ -212,6 +200,18 @@ typedef struct ls_bert_config {
     int n_losses; /* 0: the graph has no loss */
     const ls_task_loss *losses;
 } ls_bert_config;
+
+/* Hugging Face's GPT2LMHeadModel: parameters "transformer.wte.weight", "transformer.h.0.attn.c_attn.weight",
+ * ... Weights of its linear layers are [in, out]. Dropout is behind the positions, the attention and the
+ * MLP. */
+typedef struct ls_gpt2_config {
+    int64_t seq_length;
+    int64_t positions; /* that it has learned; seq_length at least */
+    int64_t vocab_size, hidden_size, mlp_size, layers, heads;
+    double norm_eps, init_deviation, dropout, attention_dropout;
+    bool tied;
+    bool packed; /* as in ls_decoder_config */
+} ls_gpt2_config;
 
 /* Hugging Face's T5ForConditionalGeneration, from text to text: parameters "shared.weight",
  * "encoder.block.0.layer.0.SelfAttention.q.weight", ... Its "ids" are i32 [batch, source_length], padded with

@@ -231,7 +231,7 @@ typedef struct ls_lora_opts {
     double dropout; /* of the adapters' inputs, as ls_dropout */
     bool rslora;
     /* The layers, by the ends of their paths, as q_proj or mlp.up_proj, separated by spaces; or all-linear:
-     * every one but lm_head. */
+     * every one but lm_head. A word with ! in front takes layers out again, also all those of a module. */
     const char *targets;
 } ls_lora_opts;
 #define LS_LORA_DEFAULTS .rank = 8, .alpha = 8, .dropout = 0, .rslora = false, .targets = "all-linear"

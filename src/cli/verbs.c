@@ -16,6 +16,10 @@
 #define FLAG(name, T, member) name, LS_OPTION_FLAG, NULL, AT(T, member)
 #define BEST_HELP \
     .help = "of a run the best checkpoint; default: the latest one, after early stopping the best"
+#define BASE(...) \
+    { "--base", LS_OPTION_FOLDER, "FOLDER", __VA_ARGS__, .help = "the weights that the adapters belong to", \
+      .otherwise = "where the checkpoint or adapter_config.json says" }
+#define ITS_BASE BASE(.key = "train.lora.base")
 #define PAGE(T) "--html", LS_OPTION_FILE, "FILE", AT(T, html), .page = true
 #define JSON(T) { FLAG("--json", T, json), .help = "the result as JSON" }
 #define HOSTS(T, member) \
@@ -183,6 +187,7 @@ const ls_verb LS_VERBS[] = {
       "lockstep eval runs/vit-fashion-mnist --hosts a:4,b:4   # sharded over two hosts\n"
       "lockstep eval runs/t5-summarise --generate --beams 4 --length-penalty 2",
       (const ls_option_row[]){ { FLAG("--best", ls_eval_opts, model.best), BEST_HELP },
+                               ITS_BASE,
                                { FLAG("--generate", ls_eval_opts, generate),
                                  .help = "generate texts and compare them with the targets (ROUGE)" },
                                TEXTS(ls_eval_opts, NEEDS("--generate")),
@@ -216,6 +221,7 @@ const ls_verb LS_VERBS[] = {
       "lockstep predict runs/t5-summarise --out summaries.jsonl",
       (const ls_option_row[]){
           { FLAG("--best", ls_predict_opts, model.best), BEST_HELP },
+          ITS_BASE,
           { "--split", LS_OPTION_CHOICE, NULL, AT(ls_predict_opts, train_split), "eval",
             WORDS("eval", "train"), EXCLUDES("--prompt"), .help = "which samples" },
           { "--first", LS_OPTION_INT, "N", AT(ls_predict_opts, first), "0", 0, INFINITY, EXCLUDES("--prompt"),
@@ -334,6 +340,8 @@ const ls_verb LS_VERBS[] = {
       "lockstep export runs/vit-fashion-mnist/checkpoints/best --to vit.safetensors --dtype bf16\n"
       "lockstep export runs/vit-fashion-mnist --to checkpoint/ --optimizer\n"
       "lockstep export runs/vit-fashion-mnist --to app-state --format dcp --optimizer --prefix app\n"
+      "lockstep export runs/my-adapter --to adapter/          # a folder for PEFT\n"
+      "lockstep export runs/my-adapter --merge --to merged.safetensors --dtype bf16\n"
       "lockstep export resnet18.pth --to resnet18.safetensors # convert a weight file",
       (const ls_option_row[]){
           { "--to", LS_OPTION_FILE, "FILE", AT(ls_export_opts, to),
@@ -361,6 +369,10 @@ const ls_verb LS_VERBS[] = {
             .help = "only the tensors of this module, such as encoder.layers" },
           { FLAG("--strip-prefix", ls_export_opts, strip_prefix), NEEDS("--module"), EXCLUDES("--optimizer"),
             .help = "remove the module from the names" },
+          { FLAG("--merge", ls_export_opts, merge),
+            .help = "of adapters (train.lora): the whole model, W + alpha / rank * B A; without it a run of "
+                    "adapters becomes a folder for PEFT" },
+          BASE(AT(ls_export_opts, base), NEEDS("--merge")),
           { FLAG("--ignore-frozen", ls_export_opts, ignore_frozen),
             .help = "leave out parameters that train.freeze froze" },
           { FLAG("--force", ls_export_opts, force), .help = "replace an existing file or DCP directory" },

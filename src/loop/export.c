@@ -12,15 +12,18 @@
 #include "base/str.h"
 #include "base/sys.h"
 #include "loop.h"
+#include "setup/base.h"
 #include "setup/folder.h"
 
-static ls_status write_model(const char *from, const char *to, bool ema)
+static ls_status write_model(const char *from, const char *to, const ls_recipe *r)
 {
     ls_checkpoint c;
     char size[32] = "a DCP directory";
     LS_TRY(ls_checkpoint_open(&c, from, LS_VERIFY_SIZES, NULL));
     ls_weights *w = c.weights;
-    ls_status s = ema ? ls_checkpoint_use_ema(&c) : LS_OK;
+    ls_status s = r->eval.ema ? ls_checkpoint_use_ema(&c) : LS_OK;
+    if (s == LS_OK)
+        s = ls_base_merge(&c, r); /* of adapters: the whole model */
     if (s == LS_OK)
         s = ls_folder_add_names_for(w, from, to);
     if (s == LS_OK)
@@ -62,7 +65,7 @@ static ls_status export_to(const ls_loop *l, const char *key, const char *checkp
         s = ls_sys_have(to);
     if (s == LS_OK && (replace || stat(to, &st))) {
         s = make_parent(to);
-        s = s == LS_OK ? write_model(from, to, l->recipe->eval.ema) : s;
+        s = s == LS_OK ? write_model(from, to, l->recipe) : s;
     }
     free(from);
     free(to);

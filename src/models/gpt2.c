@@ -147,7 +147,8 @@ ls_status ls_gpt2_build_cached(ls_graph *g, const ls_gpt2_config *c, int64_t pro
     return ls_graph_finish(g);
 }
 
-static ls_status decode(ls_graph *g, const ls_generation *m, int64_t prompts, int64_t beams, int64_t tokens)
+static ls_status gpt2_decode(ls_graph *g, const ls_generation *m, int64_t prompts, int64_t beams,
+                             int64_t tokens)
 {
     ls_gpt2_config c = *(const ls_gpt2_config *)m->config;
     c.seq_length = m->places;
@@ -156,6 +157,7 @@ static ls_status decode(ls_graph *g, const ls_generation *m, int64_t prompts, in
 
 ls_generation ls_gpt2_generation(const ls_gpt2_config *c)
 {
-    return (
-        ls_generation){ .config = c, .vocabulary = c->vocab_size, .places = c->seq_length, .decode = decode };
+    return (ls_generation){
+        .config = c, .vocabulary = c->vocab_size, .places = c->seq_length, .decode = gpt2_decode
+    };
 }

@@ -25,12 +25,15 @@ ls_status ls_add_lora_with(ls_graph *g, const ls_lora_opts *o)
         return ls_fail(LS_E_ARG, "ls_add_lora: targets is empty: name layers, or all-linear");
     ls_lora_opts *copy = LS_ARENA_NEW(&g->arena, ls_lora_opts);
     const char *targets = ls_arena_strdup(&g->arena, all.targets);
+    char word[256], *unused = g->lora_unused ? g->lora_unused : "";
     LS_TRY(ls_arena_status(&g->arena));
     *copy = all;
     copy->targets = targets;
     g->lora = copy;
-    g->lora_unused = ls_arena_printf(&g->arena, "%s%s%s", g->lora_unused ? g->lora_unused : "",
-                                     g->lora_unused && *g->lora_unused ? " " : "", targets);
+    for (int used; sscanf(targets, "%255s%n", word, &used) == 1; targets += used)
+        if (*word != '!')
+            unused = ls_arena_printf(&g->arena, "%s%s%s", unused, *unused ? " " : "", word);
+    g->lora_unused = unused;
     return ls_arena_status(&g->arena);
 }
 
@@ -42,6 +45,13 @@ static bool lora_names(const char *word, const char *path)
     if (!strcmp(word, "all-linear"))
         return strcmp(last, "lm_head") != 0;
     return m >= n && !strcmp(path + m - n, word) && (m == n || path[m - n - 1] == '.');
+}
+
+/* Whether a word behind ! takes the layer out: it ends the path, or is a module around the layer. */
+static bool lora_leaves_out(const char *word, const char *path)
+{
+    const size_t n = strlen(word);
+    return lora_names(word, path) || (!strncmp(path, word, n) && path[n] == '.');
 }
 
 /* Takes a word out of the words that have named no layer yet. */
@@ -60,7 +70,9 @@ static bool targeted(ls_graph *g, const char *targets, const char *path)
     char word[256];
     bool named = false;
     for (int used; sscanf(targets, "%255s%n", word, &used) == 1; targets += used)
-        if (lora_names(word, path)) {
+        if (*word == '!' && lora_leaves_out(word + 1, path))
+            named = false;
+        else if (*word != '!' && lora_names(word, path)) {
             named = true;
             used_word(g, word);
         }

@@ -1,6 +1,7 @@
 /* table.c - the table of all ops, in the order of docs/ops.md. */
 #include <string.h>
 
+#include "linear_loss.h"
 #include "rules.h"
 
 /* clang-format off */
@@ -27,7 +28,7 @@ const ls_op *const ls_ops[] = {
     &ls_op_attention, &ls_op_attention_grad, &ls_op_cache_write, &ls_op_cache_reorder,
         &ls_op_attention_cached,
     &ls_op_softmax, &ls_op_softmax_grad, &ls_op_log_softmax, &ls_op_log_softmax_grad, &ls_op_cross_entropy,
-        &ls_op_cross_entropy_grad, &ls_op_cross_entropy_part,
+        &ls_op_cross_entropy_grad, &ls_op_cross_entropy_part, &ls_op_linear_cross_entropy,
     &ls_op_argmax, &ls_op_argmax_part, &ls_op_argmax_join, &ls_op_row_sum, &ls_op_row_sum_grad,
     &ls_op_max_abs, &ls_op_sum_squares, &ls_op_norm_from_squares, &ls_op_is_finite,
     &ls_op_all_gather, &ls_op_reduce_scatter, &ls_op_all_reduce, &ls_op_replicate, &ls_op_to_device,

@@ -146,18 +146,11 @@ static void write_config(ls_json *j, const ls_recipe *r)
 static const ls_huggingface BERT = { .architecture = "BertForSequenceClassification",
                                      .most_tokens = "max_position_embeddings",
                                      .keys = KEYS,
+                                     .prefix = "bert.",
                                      .write = write_config };
 
 /* What published files have for other tasks. */
-static const ls_second_name SECOND[] = { { "cls.predictions.bias", NULL, false },
-                                         { "cls.predictions.transform.dense.weight", NULL, false },
-                                         { "cls.predictions.transform.dense.bias", NULL, false },
-                                         { "cls.predictions.transform.LayerNorm.weight", NULL, false },
-                                         { "cls.predictions.transform.LayerNorm.bias", NULL, false },
-                                         { "cls.predictions.decoder.weight", NULL, false },
-                                         { "cls.predictions.decoder.bias", NULL, false },
-                                         { "cls.seq_relationship.weight", NULL, false },
-                                         { "cls.seq_relationship.bias", NULL, false },
+static const ls_second_name SECOND[] = { { "cls.*", NULL, false },
                                          { "bert.embeddings.position_ids", NULL, false },
                                          { NULL, NULL, false } };
 

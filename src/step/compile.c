@@ -204,15 +204,6 @@ fail:
     return s;
 }
 
-ls_status ls_program_finish(ls_graph **g)
-{
-    LS_TRY(ls_pass_cse(g));
-    LS_TRY(ls_pass_dce(g));
-    LS_TRY(ls_pass_fuse(g));
-    LS_TRY(ls_pass_dce(g));
-    return ls_graph_verify(*g);
-}
-
 /* Keeps the largest |loss| of the micro-batches that a step runs. The update program skips a step with a
  * loss that is not finite. Input and output are the same memory, which each step clears. */
 static void keep_largest(ls_graph *g, ls_value loss)
@@ -254,6 +245,7 @@ static ls_status differentiate(ls_graph **g, const ls_compiled *c, const ls_trai
     (*g)->phase = LS_PHASE_FORWARD;
     LS_TRY(ls_graph_status(*g));
     LS_TRY(ls_pass_dce(g)); /* before ls_pass_recompute: it clones only what the backward pass reads */
+    LS_TRY(ls_program_join_loss(g, &c->device));
     LS_TRY(ls_pass_recompute(g, o->recompute ? o->recompute : ""));
     return ls_pass_reshard(g, &o->parallel, u);
 }
@@ -262,7 +254,7 @@ static ls_status plan(ls_compiled *c, int which, ls_graph **g, const ls_parallel
                       const ls_calibration *calibration)
 {
     double t = ls_now();
-    ls_status s = ls_program_finish(g);
+    ls_status s = which == LS_EVAL ? ls_evaluation_finish(g, &c->device) : ls_program_finish(g);
     double mid = ls_now();
     if (s == LS_OK)
         s = ls_plan_create(&c->plans[which], *g, which == LS_UPDATE ? &c->updater : &c->device,

@@ -64,32 +64,6 @@ void ls_bert_normalize(const ls_normalizer *z, const char *text, size_t n, const
     }
 }
 
-/* ---- the splitter */
-
-static bool is_punctuation(uint32_t c)
-{
-    const utf8proc_category_t k = utf8proc_category((utf8proc_int32_t)c);
-    return (c >= 33 && c <= 47) || (c >= 58 && c <= 64) || (c >= 91 && c <= 96) || (c >= 123 && c <= 126) ||
-           (k >= UTF8PROC_CATEGORY_PC && k <= UTF8PROC_CATEGORY_PO);
-}
-
-void ls_bert_split(const char *text, size_t n, const ls_text_range *from, ls_text_pieces *out)
-{
-    uint32_t c;
-    size_t word = 0;
-    for (size_t i = 0, bytes; i < n; i += bytes) {
-        bytes = ls_utf8_next(text + i, &c);
-        const bool mark = is_punctuation(c);
-        if (!mark && !ls_is_white(c))
-            continue;
-        ls_pieces_add_from(out, text + word, i - word, ls_range_at(from, word));
-        if (mark)
-            ls_pieces_add_from(out, text + i, bytes, ls_range_at(from, i));
-        word = i + bytes;
-    }
-    ls_pieces_add_from(out, text + word, n - word, ls_range_at(from, word));
-}
-
 /* ---- the model */
 
 static size_t characters(const char *text, size_t n)

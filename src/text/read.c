@@ -177,9 +177,10 @@ static ls_status read_splitter(reader *r, const json_t *part, const char *type)
         *s = (ls_splitter){ .kind = LS_SPLIT_REGEX };
         return ls_regex_compile(&s->regex, digits, r->path);
     }
-    if (!strcmp(type, "WhitespaceSplit") || !strcmp(type, "BertPreTokenizer")) {
-        *s = (ls_splitter){ .kind = *type == 'B' ? LS_SPLIT_BERT : LS_SPLIT_WHITESPACE };
-        return LS_OK;
+    const bool bert = !strcmp(type, "BertPreTokenizer"); /* white space, then punctuation */
+    if (bert || !strcmp(type, "WhitespaceSplit")) {
+        *s = (ls_splitter){ .kind = LS_SPLIT_WHITESPACE };
+        return bert ? read_splitter(r, part, "Punctuation") : LS_OK;
     }
     if (strcmp(type, "Metaspace"))
         return unknown(r, "pre-tokenizer", type);

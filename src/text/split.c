@@ -267,7 +267,6 @@ ls_status ls_split(const ls_splitter *s, const ls_text_pieces *in, bool first, l
         case LS_SPLIT_REGEX: LS_TRY(split_regex(s, text, n, from, out)); break;
         case LS_SPLIT_BYTES: LS_TRY(split_bytes(s, text, n, from, out)); break;
         case LS_SPLIT_WHITESPACE: split_white(text, n, from, out); break;
-        case LS_SPLIT_BERT: ls_bert_split(text, n, from, out); break;
         case LS_SPLIT_METASPACE: split_metaspace(s, text, n, from, first && i == 0, out); break;
         }
     }

@@ -102,7 +102,7 @@ ls_status ls_normalize(const ls_normalizer *z, const char *text, size_t n, const
 void ls_bert_normalize(const ls_normalizer *z, const char *text, size_t n, const ls_text_range *from,
                        ls_str *out, ls_origin *trace); /* bert.c */
 
-/* ---- pre-tokenizers (split.c, pieces.c, bert.c) */
+/* ---- pre-tokenizers (split.c, pieces.c) */
 
 /* A text in pieces: piece i ends at end[i], and begins where piece i - 1 ends. */
 typedef struct ls_text_pieces {
@@ -129,8 +129,7 @@ typedef enum ls_split_kind {
     LS_SPLIT_REGEX,
     LS_SPLIT_BYTES,
     LS_SPLIT_WHITESPACE,
-    LS_SPLIT_METASPACE,
-    LS_SPLIT_BERT
+    LS_SPLIT_METASPACE
 } ls_split_kind;
 typedef enum ls_prepend { LS_PREPEND_ALWAYS, LS_PREPEND_FIRST, LS_PREPEND_NEVER } ls_prepend;
 typedef struct ls_splitter {
@@ -146,7 +145,6 @@ ls_status ls_regex_compile(void **out, const char *pattern, const char *where);
 void ls_regex_free(void *regex);
 /* Splits each piece of `in`. first: the first piece of `in` begins the text. */
 ls_status ls_split(const ls_splitter *s, const ls_text_pieces *in, bool first, ls_text_pieces *out);
-void ls_bert_split(const char *text, size_t n, const ls_text_range *from, ls_text_pieces *out); /* bert.c */
 /* The byte that a character of byte-level text stands for; -1: none. */
 int ls_byte_of_char(uint32_t c);
 uint32_t ls_char_of_byte(uint8_t b);

@@ -7,6 +7,7 @@
 #include "init_weights.h"
 #include "lockstep/nn.h"
 #include "passes/passes.h"
+#include "setup/base.h"
 #include "step/trainer.h"
 
 enum { MOST_MODULES = 4 }; /* of another shape: more are another model */
@@ -120,7 +121,7 @@ static bool has_adapters(const ls_weights *w)
     return false;
 }
 
-ls_status ls_init_weights(ls_trainer *t, const ls_recipe *r, const ls_weights *w)
+ls_status ls_init_weights(ls_trainer *t, const ls_recipe *r, const ls_weights *w, uint64_t *base)
 {
     char *reset = has_adapters(w) || !r->train.lora.rank
                       ? ls_sys_strdup(r->model.reset)
@@ -129,5 +130,7 @@ ls_status ls_init_weights(ls_trainer *t, const ls_recipe *r, const ls_weights *w
     LS_TRY(s);
     s = ls_trainer_init_from(t, (uint64_t)r->run.seed, w, r->model.init_strict, reset);
     free(reset);
+    if (s == LS_OK && (!t->group || ls_group_rank(t->group) == 0)) /* it writes the digest to trainer.json */
+        s = ls_base_digest(base, w, r);
     return s == LS_OK ? s : ls_fail_in(advise(s, t, w), "model.init");
 }

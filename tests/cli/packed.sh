@@ -51,6 +51,7 @@ for how in "cut:9 longer than 48 tokens cut, [0-9]+ tokens lost" "drop:[0-9]+ lo
     try 0 data recipe.yaml --set data.seq_length=48 --set data.too_long=${how%%:*}; has out "${how#*:}"
 done
 has out "positions +i32 \[48\]"
+try 0 data recipe.yaml; has out "x \\| the [0-9]+-th of the documents +x"
 try 0 plan recipe.yaml; has out "samples of 128 tokens"
 try 0 explain recipe.yaml; has out "positions"
 try 0 predict runs/whole --prompt "the 3" --tokens 4

@@ -364,10 +364,56 @@ static void test_documents(void **state)
     }
 }
 
+/* Device ref in f64: positions are a bias that is -inf outside of the blocks on the diagonal. */
+static void test_blocks(void **state)
+{
+    (void)state;
+    enum { T = 12, D = 4 };
+    static const int FIRST[T] = { 0, 0, 0, 3, 4, 4, 4, 4, 8, 8, 8, 8 }; /* of each token's document */
+    double positions[T], mask[T * T];
+    for (int i = 0; i < T; i++) {
+        positions[i] = i - FIRST[i];
+        for (int j = 0; j < T; j++)
+            mask[i * T + j] = j < FIRST[i] ? -INFINITY : 0;
+    }
+    const ls_attention_attrs attrs = { .head_dim = D, .causal = true, .scale = 0.5 };
+    const ls_device ref = { .ops = &ls_device_ref, .threads = 1 };
+    const operand x = NORMAL(LS_TYPE(LS_F64, 1, T, D), 1), lse = NORMAL(LS_TYPE(LS_F64, 1, 1, T), 1);
+    for (int grad = 0; grad < 2; grad++) {
+        math_case c = { .op = grad ? "attention_grad" : "attention",
+                        .n_in = grad ? 10 : 7,
+                        .n_out = grad ? 3 : 2,
+                        .attrs = &attrs,
+                        .in = { x, x, x, x, ABSENT, ABSENT, ABSENT, ABSENT, ABSENT, ABSENT },
+                        .out = { x, grad ? x : lse, x },
+                        .seed = 5 },
+                  masked;
+        c.in[grad ? 5 : 3] = grad ? x : (operand)ABSENT;
+        c.in[6] = lse;
+        c.in[grad ? 9 : 6] = (operand)DATA(LS_TYPE(LS_I32, 1, T), positions);
+        masked = c;
+        masked.in[grad ? 9 : 6] = ABSENT;
+        masked.in[grad ? 4 : 3] = (operand)DATA(LS_TYPE(LS_F64, 1, 1, T, T), mask);
+        math_run a, b;
+        math_make(&a, &c);
+        math_make(&b, &masked);
+        for (int j = 0; j < c.n_in; j++) /* the same numbers */
+            if (c.in[j].kind == FILL_NORMAL && a.in[j].type.ndim > 0)
+                memcpy(b.in[j].data, a.in[j].data, ls_type_bytes(&a.in[j].type));
+        math_execute(&a, &c, &ref);
+        math_execute(&b, &masked, &ref);
+        for (int o = 0; o < c.n_out; o++)
+            for (int64_t i = 0; i < ls_type_count(&c.out[o].type); i++)
+                assert_int_equal(math_bits(&a.out[o], i), math_bits(&b.out[o], i));
+        math_free(&a);
+        math_free(&b);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_attention), cmocka_unit_test(test_long),
-                                        cmocka_unit_test(test_masked), cmocka_unit_test(test_batch),
-                                        cmocka_unit_test(test_documents) };
+                                        cmocka_unit_test(test_masked),    cmocka_unit_test(test_batch),
+                                        cmocka_unit_test(test_documents), cmocka_unit_test(test_blocks) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,5 +1,6 @@
 /* case_rows.h - macros for the rows of cases.c: operands, attributes, and cases of ops with many variants. */
 #pragma once
+#include "graph/loss_attrs.h"
 #include "cases.h"
 #include "prepare.h"
 #include "graph/update_attrs.h"
@@ -179,6 +180,14 @@
       .attrs = ATTRS(ls_loss_attrs, -100, 0), .prepare = prepare_cross_entropy, .compare = COMPARE_SUM, \
           .absolute = 0.75 / n, .reduce = C, \
       .extreme = EXTREME_LARGE }
+/* Rows of the logits of w [C, K]; the other results are chosen by `top`, `dx` and `dw`. In f32 alone: in 16
+ * bits the logits are rounded, so a loss differs by more than its own type shows
+ * (tests/passes/test_join_loss.c compares them with the separate ops). */
+#define LINEAR_LOSS(about, R, C, K, bias, count, weight, smooth, t, x, w) \
+    { .op = "linear_cross_entropy", .what = about, .n_in = 6, \
+        .in = { X(R, K), X(C, K), INDEX(C, R), bias, count, weight }, \
+      .attrs = ATTRS(ls_linear_loss_attrs, -100, smooth, LS_LOSS_BLOCK, t, x, w), .compare = COMPARE_SUM, \
+          .absolute = 1, .reduce = C + K, .f32_only = true, .no_gradient = true }
 /* With smoothing; the gradient of the rows, whose count is absent, beside that of the loss. */
 #define SMOOTH(R, C, n) \
     { .op = "cross_entropy", .what = "smoothed", .n_in = 3, .in = { X(R, C), INDEX(C, R), SCALAR(STAT, n) }, \

@@ -85,7 +85,9 @@ static void only_targets(void **state)
                   { "q_proj v_proj", 4 },
                   { "mlp.up_proj", 2 },
                   { "1.mlp.up_proj", 1 },
-                  { "q_proj q_proj", 2 } };
+                  { "q_proj q_proj", 2 },
+                  { "all-linear !up_proj", 12 },
+                  { "all-linear !model.layers.1", 7 } };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ls_compiled c;
         job j = adapted(1, 1, 1, LS_DATA_FSDP);

@@ -1,4 +1,5 @@
 /* loss.c - softmax, cross-entropy and argmax over the last dimension. */
+#include "graph/loss_attrs.h"
 #include "ref.h"
 
 /* max + log(sum of exp(x - max)); NaN if an element is NaN or if the largest is infinite, as in PyTorch. */
@@ -199,6 +200,76 @@ void ls_ref_argmax_join(const ls_kernel_args *a) /* parts -> argmax; the first p
         }
         flat_put(&a->out[0], r, row_get(best, 1));
     }
+}
+
+/* linear_cross_entropy: linear and cross_entropy, one row after the other. */
+enum { X, W, LABELS, BIAS, COUNT, DLOSS };
+
+size_t ls_ref_linear_cross_entropy_workspace(const ls_kernel_args *a)
+{
+    const ls_type *w = &a->in[W].type;
+    const int64_t sums = ((const ls_linear_loss_attrs *)a->attrs)->dw ? w->dims[0] * w->dims[1] : 0;
+    return sizeof(double) * (size_t)(w->dims[0] + sums);
+}
+
+/* x, w, labels, bias?, count?, dloss? -> loss, rows, top?, dx?, dw? */
+void ls_ref_linear_cross_entropy(const ls_kernel_args *a)
+{
+    const ls_linear_loss_attrs *at = a->attrs;
+    const ls_dtype dtype = a->in[X].type.dtype;
+    const int64_t rows = a->in[X].type.dims[0], depth = a->in[X].type.dims[1],
+                  classes = a->in[W].type.dims[0];
+    double *z = a->workspace, *dw = z + classes;
+    const double count = given(a, COUNT) ? scalar_get(&a->in[COUNT]) : 1;
+    for (int64_t i = 0; i < classes * depth && at->dw; i++)
+        dw[i] = 0;
+    for (int64_t r = 0; r < rows; r++) {
+        const ls_ref_row x = ref_row(&a->in[X], r);
+        const int64_t label = (int64_t)flat_get(&a->in[LABELS], r);
+        double max = -HUGE_VAL, sum = 0, all = 0;
+        int64_t top = 0;
+        for (int64_t c = 0; c < classes; c++) {
+            const ls_ref_row w = ref_row(&a->in[W], c);
+            double dot = 0;
+            for (int64_t k = 0; k < depth; k++)
+                dot += row_get(x, k) * row_get(w, k);
+            dot += given(a, BIAS) ? row_get(ref_row(&a->in[BIAS], 0), c) : 0;
+            z[c] = ls_ref_round(dot, dtype);
+            max = fmax(max, z[c]);
+            all += z[c];
+            if (!isnan(z[top]) && (isnan(z[c]) || z[c] > z[top]))
+                top = c;
+        }
+        for (int64_t c = 0; c < classes; c++)
+            sum += exp(z[c] - max);
+        const double lse = max + log(sum);
+        const bool valid = label >= 0 && label < classes, ignored = label == at->ignore_index;
+        const double own = valid ? (1 - at->smoothing) * z[label] : NAN;
+        const double subtract = at->smoothing > 0 ? own + at->smoothing / (double)classes * all : own;
+        flat_put(&a->out[1], r, ignored ? 0 : lse - subtract);
+        if (at->top)
+            flat_put(&a->out[2], r, (double)top);
+        if (!at->dx && !at->dw)
+            continue;
+        const double weight = flat_get(&a->in[DLOSS], a->in[DLOSS].type.ndim ? r : 0) / count;
+        const double stored = ls_ref_round(lse, a->out[1].type.dtype);
+        for (int64_t c = 0; c < classes; c++) {
+            const double target = at->smoothing / (double)classes + (c == label ? 1 - at->smoothing : 0);
+            z[c] = ignored ? 0 : ls_ref_round((exp(z[c] - stored) - target) * weight, dtype);
+            for (int64_t k = 0; k < depth && at->dw && !ignored; k++)
+                dw[c * depth + k] += z[c] * row_get(x, k);
+        }
+        for (int64_t k = 0; k < depth && at->dx; k++) {
+            double dot = 0;
+            for (int64_t c = 0; c < classes && !ignored; c++)
+                dot += z[c] * row_get(ref_row(&a->in[W], c), k);
+            row_put(ref_row(&a->out[2 + at->top], r), k, dot);
+        }
+    }
+    ls_ref_put(&a->out[0], 0, tree_sum(&a->out[1], 0, rows) / count);
+    for (int64_t c = 0; c < classes && at->dw; c++)
+        for (int64_t k = 0; k < depth; k++)
+            row_put(ref_row(&a->out[a->n_out - 1], c), k, dw[c * depth + k]);
 }
 
 /* Row i counts by this; rows from `end` on are padding. */

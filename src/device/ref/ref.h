@@ -94,6 +94,7 @@ REF_RUN(attention_cached); REF_WORKSPACE(attention_cached);
 REF_RUN(softmax); REF_RUN(softmax_grad); REF_RUN(log_softmax); REF_RUN(log_softmax_grad);
 REF_RUN(cross_entropy); REF_RUN(cross_entropy_grad); REF_RUN(argmax);
 REF_RUN(row_sum); REF_RUN(row_sum_grad);
+REF_RUN(linear_cross_entropy); REF_WORKSPACE(linear_cross_entropy);
 REF_RUN(cross_entropy_part); REF_RUN(argmax_part); REF_RUN(argmax_join);
 REF_RUN(max_abs); REF_RUN(sum_squares); REF_RUN(norm_from_squares); REF_RUN(is_finite); /* reduce.c */
 REF_RUN(count_step); REF_RUN(adam); REF_RUN(sgd); REF_RUN(loss_scale_update); /* update.c */

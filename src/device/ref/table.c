@@ -38,6 +38,7 @@ static const ls_kernel KERNELS[] = {
     ROW(softmax), ROW(softmax_grad), ROW(log_softmax), ROW(log_softmax_grad),
     ROW(cross_entropy), ROW(cross_entropy_grad), ROW(argmax),
         ROW(row_sum), ROW(row_sum_grad),
+        ROW_WORKSPACE(linear_cross_entropy),
         ROW(cross_entropy_part), ROW(argmax_part), ROW(argmax_join),
     ROW(max_abs), ROW(sum_squares), ROW(norm_from_squares), ROW(is_finite),
     ROW(count_step), ROW(adam), ROW(sgd), ROW(loss_scale_update),

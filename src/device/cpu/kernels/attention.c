@@ -11,8 +11,9 @@ typedef struct job {
     heads s;
     const ls_tensor *bias;
     bool by_distance;
-    int64_t chunk, chunks; /* queries of a chunk; chunks of a head */
-    int64_t scratch;       /* f32 of scratch for each worker */
+    int64_t chunk, chunks;     /* queries of a chunk; chunks of a head */
+    int64_t task_heads, parts; /* of documents: heads of a task; tasks of a chunk */
+    int64_t scratch;           /* f32 of scratch for each worker */
 } job;
 
 typedef struct scratch {
@@ -33,6 +34,9 @@ static job attention_job_of(const ls_kernel_args *a)
                   share = tiles / (2 * workers(a)); /* every worker should have two chunks */
     j.chunk = min_i64(s->Tq, min_i64(CHUNK, BLOCK_Q * (share > 1 ? share : 1)));
     j.chunks = (s->Tq + j.chunk - 1) / j.chunk;
+    const int64_t each = s->B * j.chunks * s->H / (4 * workers(a));
+    j.task_heads = each < 1 ? 1 : min_i64(s->H, each);
+    j.parts = (s->H + j.task_heads - 1) / j.task_heads;
     j.scratch = rows_size(s, s->bq) + columns_size(s, j.chunk) + rows_size(s, j.chunk) +
                 2 * round_up(j.chunk, STRIP_MAX) + (j.by_distance ? reversed_size(s) : 0) +
                 tile_scratch_size(s, (j.bias && !j.by_distance) || present(&a->in[5]));
@@ -126,8 +130,9 @@ static void forward_chunk(const job *j, const scratch *w, int64_t b, int64_t h, 
 }
 
 /* Of documents side by side: the chunks of each, counted from its first query, that begin in chunk c0 of the
- * sample. */
-static void forward_documents(const job *j, const scratch *w, int64_t b, int64_t h, int64_t c0)
+ * sample. Short documents are read faster if the heads of one follow each other, since they share its rows.
+ */
+static void forward_documents(const job *j, const scratch *w, int64_t b, int64_t h0, int64_t c0)
 {
     const heads *s = &j->s;
     const int64_t behind = min_i64(c0 + j->chunk, s->Tq);
@@ -138,18 +143,22 @@ static void forward_documents(const job *j, const scratch *w, int64_t b, int64_t
         if (begin + at >= min_i64(end, behind))
             continue;
         part.s = document_of(s, begin, end);
-        forward_chunk(&part, w, b, h, at);
+        for (int64_t h = h0; h < min_i64(h0 + j->task_heads, s->H); h++)
+            forward_chunk(&part, w, b, h, at);
     }
 }
 
-/* A task is (sample, head, chunk of queries). */
+/* A task is (sample, head, chunk of queries); of documents (sample, chunk, task_heads heads). */
 static void forward_task(void *context, int64_t begin, int64_t end, int worker)
 {
     const job *j = context;
     const scratch w = scratch_of(j, worker);
     for (int64_t t = begin; t < end; t++)
-        (j->s.positions ? forward_documents : forward_chunk)(
-            j, &w, t / j->chunks / j->s.H, t / j->chunks % j->s.H, t % j->chunks * j->chunk);
+        if (j->s.positions)
+            forward_documents(j, &w, t / j->parts / j->chunks, t % j->parts * j->task_heads,
+                              t / j->parts % j->chunks * j->chunk);
+        else
+            forward_chunk(j, &w, t / j->chunks / j->s.H, t / j->chunks % j->s.H, t % j->chunks * j->chunk);
 }
 
 KERNEL_WORKSPACE(attention)
@@ -163,5 +172,5 @@ KERNEL(attention)
     job j = attention_job_of(a);
     find_padding(&j.s, a, &a->in[4], (float *)a->workspace + workers(a) * j.scratch);
     find_dropout(&j.s, a, &a->in[5]);
-    ls_parallel_for(a->threads, j.s.B * j.s.H * j.chunks, forward_task, &j);
+    ls_parallel_for(a->threads, j.s.B * j.chunks * (j.s.positions ? j.parts : j.s.H), forward_task, &j);
 }

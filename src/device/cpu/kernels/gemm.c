@@ -14,6 +14,7 @@
  */
 #include "gemm.h"
 #include "gemm_ahead.h"
+#include "linear_loss.h"
 
 enum {
     LITTLE_TO_PACK = 1 << 15, /* elements: packing them takes less time than waking a thread */
@@ -28,6 +29,7 @@ typedef struct gemm {
     const gemm_form *form;
     bool a_in_place; /* tiles read A where it lies */
     bool drop_subnormals;
+    bool add; /* to the output, which is direct */
     /* The output is f32 and at most a bias is added: tiles store to the output, and nothing is left to
      * finish. */
     bool direct;
@@ -233,7 +235,7 @@ static void multiply_panel(strip *s, const strip_panel *q, const gemm *g)
     depth_block d = { 0 };
     do { /* at least once: with depth 0 the results are zeros */
         d.steps = min_i64(g->p.kc / g->form->unit, s->steps - d.k);
-        d.first = first_chunk && d.k == 0;
+        d.first = first_chunk && d.k == 0 && !g->add;
         d.last = last_chunk && d.k + d.steps == s->steps;
         prefetches f;
         prefetch_nothing_yet(&f, d.steps);
@@ -412,13 +414,15 @@ static bool is_row(const ls_kernel_args *a, gemm_kind kind)
     return kind == GEMM_LINEAR && rows_of(&a->in[0]) == 1;
 }
 
-static void gemm_run(const ls_kernel_args *a, gemm_kind kind)
+static void gemm_run(const ls_kernel_args *a, gemm_kind kind, bool add)
 {
     if (is_row(a, kind)) {
         LS_NAME(ls_gemm_row)(a);
         return;
     }
-    gemm g = { .p = LS_NAME(ls_gemm_plan)(a, kind), .args = a, .form = form_of(a->in[0].type.dtype) };
+    gemm g = {
+        .p = LS_NAME(ls_gemm_plan)(a, kind), .args = a, .add = add, .form = form_of(a->in[0].type.dtype)
+    };
     const gemm_plan *p = &g.p;
     place_workspace(&g);
     g.drop_subnormals = GEMM_PAIRS(a->in[0].type.dtype) && !p->amx; /* (tiles drop them by themselves) */
@@ -435,9 +439,11 @@ static void gemm_run(const ls_kernel_args *a, gemm_kind kind)
         LS_NAME(ls_gemm_store)(&a->out[1], g.sums);
 }
 
-static void run_linear(const ls_kernel_args *a) { gemm_run(a, GEMM_LINEAR); }
-static void run_dx(const ls_kernel_args *a) { gemm_run(a, GEMM_DX); }
-static void run_dw(const ls_kernel_args *a) { gemm_run(a, GEMM_DW); }
+static void run_linear(const ls_kernel_args *a) { gemm_run(a, GEMM_LINEAR, false); }
+static void run_dx(const ls_kernel_args *a) { gemm_run(a, GEMM_DX, false); }
+static void run_dw(const ls_kernel_args *a) { gemm_run(a, GEMM_DW, false); }
+
+void LS_NAME(ls_gemm_add_dw)(const ls_kernel_args *a, bool add) { gemm_run(a, GEMM_DW, add); }
 
 static size_t gemm_workspace(const ls_kernel_args *a, gemm_kind kind)
 {

@@ -1,7 +1,7 @@
 /* loss.c - cross-entropy of rows of logits with class numbers, its gradient, and argmax. There may be 10 to
  * 150,000 classes, so a row is read from memory once, in chunks that stay in L1 between the maximum and the
  * exponentials. */
-#include "table.h"
+#include "linear_loss.h"
 #include "kernel.h"
 #include "tree_sum.h"
 
@@ -142,12 +142,8 @@ static void loss_task(void *context, int64_t begin, int64_t end, int worker)
     BY_FLOAT(j->a->in[0].type.dtype, loss_rows, j, begin, end);
 }
 
-KERNEL(cross_entropy)
+void LS_NAME(ls_loss_total)(float *loss, const float *rows, int64_t n, float count)
 {
-    loss_job j = { .a = a, .k = cols_of(&a->in[0]) };
-    const int64_t n = rows_of(&a->in[0]);
-    ls_parallel_for(threads_for(a, n * j.k), n, loss_task, &j);
-    const float *rows = a->out[2].data;
     tree_f64 tree = { .count = 0 };
     for (int64_t r = 0; r < n; r += LOSS_BLOCK) {
         double block = 0.0;
@@ -155,8 +151,16 @@ KERNEL(cross_entropy)
             block += rows[i];
         tree_f64_add(&tree, block);
     }
-    const double count = present(&a->in[2]) ? (double)*(const float *)a->in[2].data : 1.0;
-    *(float *)a->out[0].data = (float)(tree_f64_total(&tree) / count);
+    *loss = (float)(tree_f64_total(&tree) / (double)count);
+}
+
+KERNEL(cross_entropy)
+{
+    loss_job j = { .a = a, .k = cols_of(&a->in[0]) };
+    const int64_t n = rows_of(&a->in[0]);
+    ls_parallel_for(threads_for(a, n * j.k), n, loss_task, &j);
+    LS_NAME(ls_loss_total)
+    (a->out[0].data, a->out[2].data, n, present(&a->in[2]) ? *(const float *)a->in[2].data : 1.0f);
 }
 
 SIMD_FN void loss_grad_rows(ls_dtype T, const loss_job *j, int64_t begin, int64_t end)

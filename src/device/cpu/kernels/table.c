@@ -1,6 +1,7 @@
 /* table.c - the rows of every kernel of this level, except matrix products (gemm.c). Device ref computes in
  * f64; here only scalars, such as the learning rate, and ops that move bytes take f64. */
 #include "kernel.h"
+#include "linear_loss.h"
 #include "optimizers.h"
 #include "table.h"
 #include "tensor_ops.h"
@@ -80,6 +81,8 @@ const ls_kernel LS_NAME(ls_math_kernels)[] = {
         .rows_out = LS_OPERAND(0)),
     ROW(cross_entropy, FLOATS),
     ROW(cross_entropy_grad, FLOATS),
+    ROW(linear_cross_entropy, .supports = LS_NAME(ls_linear_cross_entropy_supports),
+        WORKSPACE(linear_cross_entropy)),
     ROW(argmax, FLOATS),
     ROW(cross_entropy_part, FLOATS),
     ROW(argmax_part, FLOATS),
