@@ -61,8 +61,9 @@ typedef struct ls_module_key {
     } /* ends an array of rows */
 
 /* Grows when the meaning of a public struct or function changes. Since 4 a module declares its keys as rows;
- * before, it read them with calls. 5: ls_images_options has eval_fraction, ls_field has names of classes. */
-enum { LS_MODULE_ABI = 5 };
+ * before, it read them with calls. 5: ls_images_options has eval_fraction, ls_field has names of classes. 6:
+ * ls_linear_opts has transposed. */
+enum { LS_MODULE_ABI = 6 };
 
 /* What lockstep_module returns; it must live as long as the process. Functions that may be NULL are not
  * needed. A function that fails says why with ls_fail. */

@@ -136,15 +136,15 @@ typedef struct ls_recipe {
         double norm_eps, rope_theta, init_deviation;
         ls_rope_kind rope_scaling;
         double rope_factor, rope_low, rope_high;
-        int64_t rope_original, positions; /* positions: gpt2 */
-        int64_t window, global_every;     /* mistral and gemma3_text; the next too but for window */
+        int64_t rope_original;
+        int64_t window, global_every; /* mistral and gemma3_text; the next too but for window */
         double local_theta, query_scalar;
         /* t5; decoder_layers 0: layers */
         int64_t decoder_layers, position_buckets, position_distance, start_token;
         ls_feed_forward feed_forward;
         ls_scale_output scale_output;
         double init_factor;
-        int64_t positions, token_types, pad_token; /* bert */
+        int64_t positions, token_types, pad_token; /* bert; gpt2 the first */
         double classifier_dropout;                 /* bert; below 0: dropout */
         bool tied;
         /* mlp: widths of the hidden layers, may be empty; its input is image_size^2 * in_channels */

@@ -55,6 +55,12 @@ static ls_status merge_layer(ls_weights *w, const ls_weight *a, double scale)
     const ls_weight *b = ls_weights_find(w, ls_arena_printf(arena, "%s.lora_B.weight", layer));
     ls_weight *to = (ls_weight *)(uintptr_t)ls_weights_find(w, ls_arena_printf(arena, "%s.weight", layer));
     LS_TRY(ls_arena_status(arena));
+    if (!strncmp(layer, "transformer.h.", 14)) /* a square weight would be taken for the other one */
+        return ls_fail(
+            LS_E_UNSUPPORTED,
+            "%s: %s: weights of GPT-2 are [in, out], and this version merges adapters into [out, in] "
+            "only; merge with PEFT (merge_and_unload)",
+            a->file, layer);
     if (!to || !b)
         return misfit(a, to ? "has no lora_B.weight" : "belongs to a layer that the base does not have",
                       layer);

@@ -23,7 +23,8 @@ typedef struct builder {
     ls_caches caches;
 } builder;
 
-static ls_value linear(const builder *b, const char *name, ls_value x, int64_t out, const ls_init *weight)
+static ls_value gpt2_linear(const builder *b, const char *name, ls_value x, int64_t out,
+                            const ls_init *weight)
 {
     return ls_linear(b->g, name, x, out, .weight_init = weight, .bias_init = &b->zero, .transposed = true);
 }
@@ -33,7 +34,7 @@ static ls_value attention(const builder *b, ls_value x, int64_t i)
     LS_SCOPE(b->g, "attn", "GPT2Attention");
     const int64_t hidden = b->c->hidden_size, head_dim = hidden / b->c->heads;
     const double scale = 1 / sqrt((double)head_dim);
-    const ls_value qkv = linear(b, "c_attn", x, 3 * hidden, &b->weight);
+    const ls_value qkv = gpt2_linear(b, "c_attn", x, 3 * hidden, &b->weight);
     ls_value q = ls_slice(b->g, qkv, 2, 0, hidden), k = ls_slice(b->g, qkv, 2, hidden, hidden),
              v = ls_slice(b->g, qkv, 2, 2 * hidden, hidden), y;
     if (b->caches.prompts) {
@@ -44,14 +45,15 @@ static ls_value attention(const builder *b, ls_value x, int64_t i)
         y = ls_packed_attention(b->g, q, k, v, b->positions, head_dim, scale);
         y = ls_attention_dropout(b->g, "attn_dropout", y, b->c->attention_dropout);
     }
-    return ls_dropout(b->g, "resid_dropout", linear(b, "c_proj", y, hidden, &b->residual), b->c->dropout);
+    return ls_dropout(b->g, "resid_dropout", gpt2_linear(b, "c_proj", y, hidden, &b->residual),
+                      b->c->dropout);
 }
 
 static ls_value mlp(const builder *b, ls_value x)
 {
     LS_SCOPE(b->g, "mlp", "GPT2MLP");
-    x = ls_gelu_tanh(b->g, linear(b, "c_fc", x, b->c->mlp_size, &b->weight));
-    return ls_dropout(b->g, "dropout", linear(b, "c_proj", x, b->c->hidden_size, &b->residual),
+    x = ls_gelu_tanh(b->g, gpt2_linear(b, "c_fc", x, b->c->mlp_size, &b->weight));
+    return ls_dropout(b->g, "dropout", gpt2_linear(b, "c_proj", x, b->c->hidden_size, &b->residual),
                       b->c->dropout);
 }
 
@@ -86,7 +88,7 @@ static ls_value blocks(const builder *b, ls_value ids, ls_value *table)
     return ls_reshape(b->g, ls_layer_norm(b->g, "ln_f", x, c->norm_eps), -1, c->hidden_size);
 }
 
-static ls_value head(const builder *b, ls_value x, ls_value table)
+static ls_value gpt2_head(const builder *b, ls_value x, ls_value table)
 {
     return b->c->tied
                ? ls_matmul_wt(b->g, x, table, LS_NONE)
@@ -125,7 +127,7 @@ ls_status ls_gpt2_build(ls_graph *g, const ls_gpt2_config *c, int64_t batch)
     const ls_type ids = LS_TYPE(LS_I32, batch, c->seq_length);
     if (c->packed)
         b.positions = ls_input(g, "positions", ids);
-    ls_value table, x = blocks(&b, ls_input(g, "ids", ids), &table), logits = head(&b, x, table);
+    ls_value table, x = blocks(&b, ls_input(g, "ids", ids), &table), logits = gpt2_head(&b, x, table);
     ls_language_outputs(g, logits, ls_input(g, "targets", ids));
     return ls_graph_finish(g);
 }
@@ -141,11 +143,12 @@ ls_status ls_gpt2_build_cached(ls_graph *g, const ls_gpt2_config *c, int64_t pro
     b.caches = ls_caches_begin(g, prompts, beams, tokens, c->seq_length, &ids);
     b.positions = b.caches.positions;
     const ls_value x = blocks(&b, ids, &table);
-    ls_output(g, "logits", head(&b, ls_caches_wanted(g, &b.caches, x), table));
+    ls_output(g, "logits", gpt2_head(&b, ls_caches_wanted(g, &b.caches, x), table));
     return ls_graph_finish(g);
 }
 
-static ls_status decode(ls_graph *g, const ls_generation *m, int64_t prompts, int64_t beams, int64_t tokens)
+static ls_status gpt2_decode(ls_graph *g, const ls_generation *m, int64_t prompts, int64_t beams,
+                             int64_t tokens)
 {
     ls_gpt2_config c = *(const ls_gpt2_config *)m->config;
     c.seq_length = m->places;
@@ -154,6 +157,7 @@ static ls_status decode(ls_graph *g, const ls_generation *m, int64_t prompts, in
 
 ls_generation ls_gpt2_generation(const ls_gpt2_config *c)
 {
-    return (
-        ls_generation){ .config = c, .vocabulary = c->vocab_size, .places = c->seq_length, .decode = decode };
+    return (ls_generation){
+        .config = c, .vocabulary = c->vocab_size, .places = c->seq_length, .decode = gpt2_decode
+    };
 }

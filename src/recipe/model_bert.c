@@ -155,8 +155,6 @@ static const ls_second_name SECOND[] = { { "cls.*", NULL, false },
                                          { NULL, NULL, false } };
 
 static const ls_key BERT_ROWS[] = {
-    { "model.positions", LS_KEY_INT, AT(model.positions), "512", 1, 1e6, .type = "model.type",
-      .help = "the longest text in tokens: rows of the table of positions" },
     { "model.token_types", LS_KEY_INT, AT(model.token_types), "2", 1, 1000, .type = "model.type",
       .help = "rows of the table of token types; a text is of type 0" },
     { "model.pad_token", LS_KEY_INT, AT(model.pad_token), "0", 0, 1e9, .type = "model.type",

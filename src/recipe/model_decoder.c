@@ -11,7 +11,6 @@
 typedef struct decoder_preset {
     const char *block;                /* the class of a layer */
     bool qkv_bias, head_norms, gemma; /* of ls_decoder_config */
-    int64_t positions;                /* max_position_embeddings of the published models */
 } decoder_preset;
 
 static ls_rope_scaling scaling_of(const ls_recipe *r)
@@ -262,19 +261,18 @@ static void write_scaling(ls_json *j, const ls_recipe *r)
     ls_json_close_object(j);
 }
 
-/* The keys that all models here share. */
-static void write_all(ls_json *j, const ls_recipe *r)
+/* The keys that all models here share. `usual` is the number of positions of the published models; act NULL:
+ * the activation has another key. */
+static void write_all(ls_json *j, const ls_recipe *r, int64_t usual, const char *act)
 {
-    const decoder_preset *p = ls_recipe_model(r)->preset;
     ls_json_f64(j, "attention_dropout", r->model.attention_dropout);
     ls_json_int(j, "head_dim", ls_recipe_head_dim(r));
-    if (!p->gemma)
-        ls_json_text(j, "hidden_act", "silu");
+    if (act)
+        ls_json_text(j, "hidden_act", act);
     ls_json_int(j, "hidden_size", r->model.hidden_size);
     ls_json_f64(j, "initializer_range", r->model.init_deviation);
     ls_json_int(j, "intermediate_size", r->model.mlp_size);
-    ls_json_int(j, "max_position_embeddings",
-                r->data.seq_length > p->positions ? r->data.seq_length : p->positions);
+    ls_json_int(j, "max_position_embeddings", r->data.seq_length > usual ? r->data.seq_length : usual);
     ls_json_text(j, "model_type", r->model.type);
     ls_json_int(j, "num_attention_heads", r->model.heads);
     ls_json_int(j, "num_hidden_layers", r->model.layers);
@@ -289,8 +287,10 @@ static void write_llama(ls_json *j, const ls_recipe *r)
 {
     ls_json_bool(j, "attention_bias", false);
     ls_json_bool(j, "mlp_bias", false);
-    write_all(j, r);
+    write_all(j, r, 2048, "silu");
 }
+
+static void write_qwen(ls_json *j, const ls_recipe *r) { write_all(j, r, 32768, "silu"); }
 
 /* Without the key, transformers has a window of 4096. */
 static void write_window(ls_json *j, const ls_recipe *r)
@@ -303,13 +303,13 @@ static void write_window(ls_json *j, const ls_recipe *r)
 
 static void write_mistral(ls_json *j, const ls_recipe *r)
 {
-    write_all(j, r);
+    write_all(j, r, 32768, "silu");
     write_window(j, r);
 }
 
 static void write_gemma3(ls_json *j, const ls_recipe *r)
 {
-    write_all(j, r);
+    write_all(j, r, 32768, NULL);
     write_window(j, r);
     ls_json_text(j, "hidden_activation", "gelu_pytorch_tanh");
     ls_json_int(j, "query_pre_attn_scalar", (int64_t)r->model.query_scalar);
@@ -326,8 +326,8 @@ static void write_gemma3(ls_json *j, const ls_recipe *r)
         .check = its_check, .write = its_write                                                 \
     }
 static const ls_huggingface LLAMA = HUGGINGFACE("LlamaForCausalLM", LLAMA_KEYS, check_rope, write_llama),
-                            QWEN2 = HUGGINGFACE("Qwen2ForCausalLM", QWEN2_KEYS, check_rope, write_all),
-                            QWEN3 = HUGGINGFACE("Qwen3ForCausalLM", QWEN3_KEYS, check_rope, write_all),
+                            QWEN2 = HUGGINGFACE("Qwen2ForCausalLM", QWEN2_KEYS, check_rope, write_qwen),
+                            QWEN3 = HUGGINGFACE("Qwen3ForCausalLM", QWEN3_KEYS, check_rope, write_qwen),
                             MISTRAL = HUGGINGFACE("MistralForCausalLM", MISTRAL_KEYS, check_window,
                                                   write_mistral),
                             GEMMA3 = HUGGINGFACE("Gemma3ForCausalLM", GEMMA3_KEYS, check_gemma3,
@@ -377,13 +377,13 @@ extern const ls_model_row ls_llama_row, ls_qwen2_row, ls_qwen3_row, ls_mistral_r
         OWN_KEYS(DECODER_ROWS), .samples = LS_SAMPLES_TEXT, .build = decoder_build, .check = decoder_check, \
         .generation = decoder_generation, .huggingface = &(its_huggingface), .second_names = SECOND         \
     }
-const ls_model_row ls_llama_row = DECODER_ROW("llama", "", LLAMA, "LlamaDecoderLayer", .positions = 2048),
-                   ls_qwen2_row = DECODER_ROW("qwen2", "", QWEN2, "Qwen2DecoderLayer", .qkv_bias = true,
-                                              .positions = 32768),
-                   ls_qwen3_row = DECODER_ROW("qwen3", "", QWEN3, "Qwen3DecoderLayer", .head_norms = true,
-                                              .positions = 32768),
-                   ls_mistral_row = DECODER_ROW("mistral", " window", MISTRAL, "MistralDecoderLayer",
-                                                .positions = 32768),
+const ls_model_row ls_llama_row = DECODER_ROW("llama", "", LLAMA, .block = "LlamaDecoderLayer"),
+                   ls_qwen2_row = DECODER_ROW("qwen2", "", QWEN2, .block = "Qwen2DecoderLayer",
+                                              .qkv_bias = true),
+                   ls_qwen3_row = DECODER_ROW("qwen3", "", QWEN3, .block = "Qwen3DecoderLayer",
+                                              .head_norms = true),
+                   ls_mistral_row = DECODER_ROW("mistral", " window", MISTRAL,
+                                                .block = "MistralDecoderLayer"),
                    ls_gemma3_row = DECODER_ROW("gemma3_text", " window global_every local_theta query_scalar",
-                                               GEMMA3, "Gemma3DecoderLayer", .head_norms = true,
-                                               .gemma = true, .positions = 32768);
+                                               GEMMA3, .block = "Gemma3DecoderLayer", .head_norms = true,
+                                               .gemma = true);

@@ -1,6 +1,5 @@
 /* model_gpt2.c - the row of Hugging Face's GPT2LMHeadModel. The keys of its config.json, and the values of
  * absent keys, are those of transformers 4 and 5 (configuration_gpt2.py). */
-#include "key_row.h"
 #include "model_row.h"
 #include "recipe_setting.h"
 
@@ -126,17 +125,11 @@ static const ls_second_name SECOND[] = { { "lm_head.weight", "transformer.wte.we
                                          { "transformer.h.*.attn.masked_bias", NULL, false },
                                          { NULL, NULL, false } };
 
-static const ls_key GPT2_ROWS[] = {
-    { "model.positions", LS_KEY_INT, AT(model.positions), "1024", 1, 1e9, .type = "model.type",
-      .help = "learned positions, no fewer than `data.seq_length`" },
-};
-
 extern const ls_model_row ls_gpt2_row;
 const ls_model_row ls_gpt2_row = {
     .name = "gpt2",
     .keys = "layers heads hidden_size mlp_size vocab_size norm_eps positions tied init_deviation dropout "
             "attention_dropout",
-    OWN_KEYS(GPT2_ROWS),
     .samples = LS_SAMPLES_TEXT,
     .build = gpt2_build,
     .check = gpt2_check,

@@ -201,6 +201,12 @@ static void refuses_another_model(void **state)
     misfit("fc", 3, 3, 2, "the adapter of fc has other sizes than the layer");
     misfit("fc", 4, 2, 2, "the adapter of fc has other sizes than the layer");
     misfit("fc", 4, 3, 3, "has another rank");
+    ls_weights *w = open_adapter("transformer.h.0.attn.c_proj", 4, 3), *base;
+    ASSERT_OK(ls_weights_open(&base, base_file()));
+    ASSERT_OK(ls_weights_join(w, &base));
+    ASSERT_FAILS(ls_weights_merge(w, &(ls_adapter){ .rank = 2, .alpha = 1 }), LS_E_UNSUPPORTED,
+                 "weights of GPT-2 are [in, out]");
+    ls_weights_close(&w);
 }
 
 static bool is_fc(const void *context, const char *name)

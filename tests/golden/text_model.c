@@ -163,7 +163,7 @@ static void check_steps(const text_model *m, const text_case *c, const ls_weight
                                    .micro_batch = m->batch },
                1e-10, truth);
     for (int isa = 0; isa <= (int)ls_isa_best(); isa++) {
-        if (isa && training_elsewhere())
+        if (!ls_cpu_tables((ls_isa)isa) || (isa && training_elsewhere()))
             break;
         ls_trainer_opts o = { LS_TRAINER_DEFAULTS,    ADAMW,
                               .isa = level_name(isa), .threads = 1,

@@ -67,19 +67,53 @@ static void names_are_free(void **state)
     assert_memory_equal(named.rows, two.rows, sizeof two.rows);
 }
 
-static void in_f64(void **state)
+static ls_status build_gpt2(ls_graph *g, const void *config, int64_t batch)
 {
-    (void)state;
+    static const ls_gpt2_config GPT2 = { .seq_length = TOKENS,
+                                         .positions = TOKENS,
+                                         .vocab_size = VOCABULARY,
+                                         .hidden_size = 24,
+                                         .mlp_size = 40,
+                                         .layers = 2,
+                                         .heads = 4,
+                                         .norm_eps = 1e-5,
+                                         .init_deviation = 0.1,
+                                         .tied = true };
+    (void)config;
+    return ls_gpt2_build(g, &GPT2, batch);
+}
+
+/* Data ranks, layers and sequences that are split, in f64: equal but for the order of sums. */
+static void in_f64(ls_decoder_config model, ls_build_fn build)
+{
     job one = layout(1, 1, 1, LS_DATA_FSDP), four = layout(2, 1, 2, LS_DATA_FSDP);
+    one.model = four.model = model;
+    one.build = four.build = build;
+    one.o.parallel.units = four.o.parallel.units = build ? "class:GPT2Block" : "class:Block";
     one.o.device = four.o.device = "ref";
     one.o.param = one.o.output = four.o.param = four.o.output = LS_F64;
     one.o.parallel.reduce = four.o.parallel.reduce = LS_F64;
     run_job(&one);
-    for (int k = 0; k < 2; k++) {
+    for (int k = 0; k < (build ? 1 : 2); k++) { /* GPT-2's positions are not split */
         four.o.parallel.sequence = k;
         run_job(&four);
         expect(&four, &one, 0, 1e-12);
     }
+}
+
+static void families_in_f64(void **state)
+{
+    (void)state;
+    ls_decoder_config qwen3 = QWEN, gemma = QWEN;
+    qwen3.head_norms = gemma.head_norms = gemma.gemma = true;
+    qwen3.rope_scaling = (ls_rope_scaling){ 8, .low = 1, .high = 4, .original = 16 };
+    gemma.window = 3;
+    gemma.global_every = 2;
+    gemma.local_theta = 100;
+    in_f64(QWEN, NULL);
+    in_f64(qwen3, NULL);
+    in_f64(gemma, NULL);
+    in_f64(QWEN, build_gpt2);
 }
 
 /* Rows of a table and zeros add up to the same bits; logits are the same, but the sum of their exponentials
@@ -236,7 +270,7 @@ static void checkpoints(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(as_one_process), cmocka_unit_test(names_are_free), cmocka_unit_test(in_f64),
+        cmocka_unit_test(as_one_process), cmocka_unit_test(names_are_free), cmocka_unit_test(families_in_f64),
         cmocka_unit_test(in_bf16),        cmocka_unit_test(vocabulary),     cmocka_unit_test(rounded_outputs),
         cmocka_unit_test(checkpoints),    cmocka_unit_test(sequence),
     };
