@@ -9,6 +9,8 @@ typedef struct ls_ranges {
     char *dir;
     int rank, ranks;
     char *config, *trainer;
+    ls_beside *beside;
+    int n_beside;
     ls_tensor_list lists[3]; /* model, optimizer, live: those that are there */
     const char *names[3];
     ls_layout layouts[3];

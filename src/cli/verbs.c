@@ -50,7 +50,7 @@
 #define SEED(T) "--seed", LS_OPTION_INT, "N", AT(T, how.sampling.seed), "0", 0, INFINITY
 /* --out, with every sample of the split */
 #define WHOLE_SPLIT "--out *.npy *.csv *.jsonl"
-#define DIRECTORY "--to */", "--format dcp"
+#define DIRECTORY "--to *.dcp", "--format dcp"
 #define PLACES(T) \
     { "--hosts", LS_OPTION_TEXT, "A:N,B:N", AT(T, hosts.list), EXCLUDES("--hostfile"), \
       .help = "start N ranks on each host, with mpirun (in a Slurm job with srun; `slurm`: all its " \
@@ -324,28 +324,39 @@ const ls_verb LS_VERBS[] = {
           JSON(ls_explain_opts),
           END },
       ls_verb_explain },
-    { "export", "RUN|CHECKPOINT", 1, 1, false, "write the weights as .safetensors, .pt or a DCP directory",
-      "Writes all weights, with PyTorch's names, to one file: FILE.safetensors, or a state dict FILE.pt\n"
-      "for torch.load(FILE, weights_only=True). If the name ends in /, it writes a directory for\n"
-      "torch.distributed.checkpoint.load, and with --format dcp under any name. Of a run it takes the\n"
-      "latest checkpoint (--best: the best), whose checksums it verifies first. It also converts a weight\n"
-      "file. It replaces an existing file or directory only with --force.",
+    { "export", "RUN|CHECKPOINT", 1, 1, false,
+      "write the weights for other programs: .safetensors, .pt, .gguf, a folder",
+      "The name of the target says what it writes, with all weights:\n"
+      "  FILE.safetensors, FILE.pt  one file; PyTorch reads the second with torch.load(weights_only=True)\n"
+      "  FOLDER/                    config.json, model.safetensors and the tokenizer, for transformers\n"
+      "  FILE.gguf                  the model with its tokenizer, for llama.cpp\n"
+      "  DIRECTORY.dcp              a directory for torch.distributed.checkpoint.load\n"
+      "Of a run it takes the latest checkpoint (--best: the best), whose checksums it verifies first. It\n"
+      "also converts a weight file. It replaces an existing target only with --force.",
       "lockstep export runs/vit-fashion-mnist --to vit.pt\n"
       "lockstep export runs/vit-fashion-mnist/checkpoints/best --to vit.safetensors --dtype bf16\n"
-      "lockstep export runs/vit-fashion-mnist --to checkpoint/ --optimizer\n"
-      "lockstep export runs/vit-fashion-mnist --to app-state --format dcp --optimizer --prefix app\n"
+      "lockstep export runs/my-llama --to my-llama/            # for transformers\n"
+      "lockstep export runs/my-llama --to my-llama.gguf --type q8_0\n"
+      "lockstep export runs/vit-fashion-mnist --to checkpoint.dcp --optimizer\n"
       "lockstep export resnet18.pth --to resnet18.safetensors # convert a weight file",
       (const ls_option_row[]){
           { "--to", LS_OPTION_FILE, "FILE", AT(ls_export_opts, to),
-            .help = "file to write, .safetensors or .pt; a directory if the name ends in /" },
+            .help = "what to write: FILE.safetensors, FILE.pt, FILE.gguf, FOLDER/ or DIRECTORY.dcp" },
+          { "--type", LS_OPTION_CHOICE, NULL, AT(ls_export_opts, mix), "unchanged",
+            WORDS([LS_GGUF_UNCHANGED] = "unchanged", [LS_GGUF_MIX_F32] = "f32", [LS_GGUF_MIX_F16] = "f16",
+                  [LS_GGUF_MIX_BF16] = "bf16", [LS_GGUF_MIX_Q8_0] = "q8_0", [LS_GGUF_MIX_Q4_0] = "q4_0",
+                  [LS_GGUF_MIX_Q4_K_M] = "q4_k_m"),
+            NEEDS("--to *.gguf"),
+            .help =
+                "the type of the matrices in a GGUF file; q8_0 takes a quarter of f32, q4_k_m a seventh" },
           { "--format", LS_OPTION_CHOICE, NULL, AT(ls_export_opts, format), "auto",
             WORDS([LS_EXPORT_BY_NAME] = "auto", [LS_EXPORT_DCP] = "dcp"),
-            .help =
-                "dcp: a directory for torch.distributed.checkpoint.load, whatever its name; auto: what the "
-                "name says" },
+            .help = "dcp: a directory for torch.distributed.checkpoint.load, whatever its name; auto: as the "
+                    "name says" },
           { FLAG("--best", ls_export_opts, best), BEST_HELP },
           { "--dtype", LS_OPTION_DTYPE, "TYPE", AT(ls_export_opts, dtype), WORDS("f32", "bf16", "f16"),
-            .otherwise = "unchanged", .help = "convert float weights to this type" },
+            .otherwise = "unchanged", EXCLUDES("--to *.gguf"), .why = "--type says the type in a GGUF file",
+            .help = "convert float weights to this type" },
           { FLAG("--optimizer", ls_export_opts, optimizer), NEEDS(DIRECTORY),
             .help = "also write the optimizer state" },
           { FLAG("--ema", ls_export_opts, ema), EXCLUDES("--optimizer"),
@@ -363,7 +374,8 @@ const ls_verb LS_VERBS[] = {
             .help = "remove the module from the names" },
           { FLAG("--ignore-frozen", ls_export_opts, ignore_frozen),
             .help = "leave out parameters that train.freeze froze" },
-          { FLAG("--force", ls_export_opts, force), .help = "replace an existing file or DCP directory" },
+          { FLAG("--force", ls_export_opts, force),
+            .help = "replace an existing file, model folder or DCP directory" },
           END },
       ls_verb_export },
     { "inspect", "PATH", 1, 1, true, "show what is in a checkpoint, weight file, run or recipe",
