@@ -38,7 +38,7 @@ demo-resnet:
 test:
 	@tools/test.sh
 
-# Release last: it runs everything, so its summary is the one to read.
+# Release last: it runs most, so its summary is the one to read.
 test-all:
 	@tools/test.sh all
 

@@ -5,10 +5,13 @@
  * As in gemm.c each shape is timed in turns with bursts on as many threads, and of each the best time counts.
  * GFLOP/s counts two products forward and five backward, of the pairs that a causal mask leaves. Columns: %
  * FMA of a burst of f32 multiply-adds; % dot of a burst of vdpbf16ps, where the machine has it. `cold` times
- * calls on several operands in turn, which then come from behind L2, as in a step. */
+ * calls on several operands in turn, which then come from behind L2, as in a step. Of documents side by side
+ * in a window the last number is their CPU time in parts of that of the same documents as rows of a batch:
+ * the median of pairs of calls. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include "base/clock.h"
 #include "base/thread_pool.h"
 #include "device/cpu/isa.h"
@@ -19,17 +22,20 @@ typedef struct shape {
     const char *name;
     int64_t B, Tq, Tk, H, G, D;
     bool causal, bias;
-    int64_t row; /* features of the buffer in which q, k and v are columns; 0: each is its own tensor */
+    int64_t row;       /* features of the buffer in which q, k and v are columns; 0: each is its own tensor */
+    int64_t documents; /* side by side in each sample; 0: a sample is one */
 } shape;
 static const shape shapes[] = {
-    { "qwen", 1, 512, 512, 14, 2, 64, true, false, 0 },
-    { "t5 encoder", 1, 512, 512, 12, 12, 64, false, true, 0 },
-    { "t5 decoder", 1, 150, 150, 12, 12, 64, true, true, 0 },
-    { "t5 cross", 1, 150, 512, 12, 12, 64, false, false, 0 },
-    { "vit", 64, 17, 17, 2, 2, 64, false, false, 384 },
+    { "qwen", 1, 512, 512, 14, 2, 64, true, false, 0, 0 },
+    { "t5 encoder", 1, 512, 512, 12, 12, 64, false, true, 0, 0 },
+    { "t5 decoder", 1, 150, 150, 12, 12, 64, true, true, 0, 0 },
+    { "t5 cross", 1, 150, 512, 12, 12, 64, false, false, 0, 0 },
+    { "vit", 64, 17, 17, 2, 2, 64, false, false, 384, 0 },
+    { "packed", 1, 2048, 2048, 14, 2, 64, true, false, 0, 8 },
+    { "packed many", 1, 2048, 2048, 14, 2, 64, true, false, 0, 64 },
 };
 
-enum { INPUTS = 9, OUTPUTS = 4, COPIES = 8 };
+enum { INPUTS = 10, OUTPUTS = 4, COPIES = 8 };
 typedef struct call {
     ls_kernel_args a;
     const ls_kernel *kernel;
@@ -55,6 +61,15 @@ static ls_tensor filled(ls_type type, int64_t row)
         else
             ((uint16_t *)x.data)[i] = (uint16_t)(type.dtype == LS_BF16 ? bits >> 16 : 0x3000 + i % 7);
     }
+    return x;
+}
+
+static ls_tensor positions_of(const shape *s)
+{
+    const ls_type type = LS_TYPE(LS_I32, s->B, s->Tk);
+    ls_tensor x = ls_tensor_of(bench_memory(ls_type_bytes(&type)), &type);
+    for (int64_t i = 0; i < s->B * s->Tk; i++)
+        ((int32_t *)x.data)[i] = (int32_t)(i % (s->Tk / s->documents));
     return x;
 }
 
@@ -89,7 +104,12 @@ static bool prepare(call *c, const shape *s, bool backward, const ls_device *d, 
         c->out[0] = filled(q, 0);
         c->out[1] = filled(lse, 0);
     }
-    c->a = (ls_kernel_args){ .n_in = backward ? 7 : 4,
+    const int positions = backward ? 9 : 6;
+    if (s->documents)
+        c->in[positions] = positions_of(s);
+    c->a = (ls_kernel_args){ .n_in = s->documents ? positions + 1
+                                     : backward   ? 7
+                                                  : 4,
                              .n_out = !backward ? 2
                                       : s->bias ? 4
                                                 : 3,
@@ -148,15 +168,53 @@ static double seconds(const call *c, int apart, int times)
     return (ls_now() - t) / times;
 }
 
+static double cpu_seconds(const call *c, int times)
+{
+    struct timespec t[2];
+    for (int k = 0; k < 2; k++) {
+        for (int i = 0; i < times && k; i++)
+            c->kernel->run(&c->a);
+        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &t[k]);
+    }
+    return (double)(t[1].tv_sec - t[0].tv_sec) + 1e-9 * (double)(t[1].tv_nsec - t[0].tv_nsec);
+}
+
+static int by_size(const void *a, const void *b)
+{
+    const double x = *(const double *)a, y = *(const double *)b;
+    return x < y ? -1 : x > y;
+}
+
+static double median_of_pairs(const call *packed, const call *alone, int times)
+{
+    enum { PAIRS = 41 };
+    double ratio[PAIRS];
+    for (int i = 0; i < PAIRS; i++) {
+        const double first = cpu_seconds(i % 2 ? packed : alone, times),
+                     second = cpu_seconds(i % 2 ? alone : packed, times);
+        ratio[i] = i % 2 ? first / second : second / first;
+    }
+    qsort(ratio, PAIRS, sizeof *ratio, by_size);
+    return ratio[PAIRS / 2];
+}
+
 static void measure(const shape *s, bool backward, const ls_device *d, ls_dtype t)
 {
     const ls_attention_attrs attrs = { .head_dim = s->D, .causal = s->causal, .scale = 0.125 };
-    call c[COPIES];
+    const int64_t documents = s->documents ? s->documents : 1;
+    shape rows = *s; /* the documents alone */
+    rows.B *= documents;
+    rows.Tq /= documents;
+    rows.Tk /= documents;
+    rows.documents = 0;
+    call c[COPIES], alone;
     for (int i = 0; i < COPIES; i++)
         if (!prepare(&c[i], s, backward, d, t, &attrs))
             exit(1);
+    if (!prepare(&alone, &rows, backward, d, t, &attrs))
+        exit(1);
     const double flop = (s->causal ? 1.0 : 2.0) * (backward ? 5 : 2) * (double)(s->B * s->H) *
-                        (double)(s->Tq * s->Tk * s->D);
+                        (double)(s->Tq * s->Tk * s->D) / (double)documents;
     const int times = flop > 4e7 ? 1 : (int)(4e7 / flop);
     const double end = ls_now() + 0.4;
     double best = 1e9, cold = 1e9, burst = 0, dot = 0;
@@ -173,6 +231,8 @@ static void measure(const shape *s, bool backward, const ls_device *d, ls_dtype 
            flop / best / 1e9, flop / cold / 1e9, 100 * flop / best / burst);
     if (dot > 0)
         printf(" %7.1f", 100 * flop / best / dot);
+    if (s->documents)
+        printf("  %.3f of alone", median_of_pairs(c, &alone, times));
     printf("\n");
     bench_free_all();
 }

@@ -1,5 +1,5 @@
 #!/bin/sh
-# make parity: reads what build/lockstep exports with a live PyTorch, and the other way round; trains in a bucket of a live S3 server; reads event files with a live TensorBoard where there is one;
+# make parity: reads what build/lockstep exports with a live PyTorch, and the other way round; trains in a bucket of a live S3 server; trains adapters beside PEFT; reads event files with a live TensorBoard where there is one;
 # runs exported models in llama.cpp and transformers;
 # trains the ViT of tutorial 1 with both and compares losses and weights. PyTorch comes
 # from a virtual environment of its own, .venv, or is that of PYTHON=/path/to/python. Further arguments go to tools/parity.py.
@@ -22,6 +22,7 @@ fi
 "$PYTHON" tools/parity_tensorboard.py build/lockstep
 if [ -n "${LOCKSTEP_DATA:-}" ]; then "$PYTHON" tools/parity_gguf.py build/lockstep; fi # (its tokenizers lie there)
 PYTHON="$PYTHON" tests/build/docs.sh . build/lockstep docs/start/quickstart.md
+"$PYTHON" tools/parity_peft.py build/lockstep
 "$PYTHON" tools/parity_s3.py build/lockstep
 "$PYTHON" tools/parity_resnet.py
 # With two seeds the median over 8 steps varies by more than the factor of 2 that is allowed.

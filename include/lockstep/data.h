@@ -137,6 +137,22 @@ typedef enum ls_documents {
     LS_DOCUMENTS_JSON   /* a text in each line's JSON object */
 } ls_documents;
 
+/* What a sample is. */
+typedef enum ls_pack_choice {
+    LS_PACK_NONE,     /* a document, padded with end tokens */
+    LS_PACK_STREAM,   /* a window of the concatenated documents; a token sees all before it, also those of
+                       * other documents */
+    LS_PACK_DOCUMENTS /* whole documents side by side. A further field `positions` i32 [seq_length], 0 at the
+                       * first token of each, keeps them apart in ls_rope and ls_packed_attention */
+} ls_pack_choice;
+
+/* What becomes of a document that is longer than a sample. */
+typedef enum ls_too_long {
+    LS_TOO_LONG_CUT,  /* its first tokens */
+    LS_TOO_LONG_DROP, /* it is left out */
+    LS_TOO_LONG_SPLIT /* several documents */
+} ls_too_long;
+
 typedef struct ls_text_options {
     /* files of the evaluation split; "": eval_fraction of the documents, the same ones for every seed */
     const char *eval_path;
@@ -144,8 +160,7 @@ typedef struct ls_text_options {
     ls_documents documents;
     const char *field;     /* LS_DOCUMENTS_JSON: the text's name in the object */
     const char *end_token; /* as the tokenizer writes it; "": the usual ones are tried */
-    /* windows of the concatenated documents; else a row for each document, padded or cut */
-    bool pack;
+    ls_pack_choice pack;
     int vocabulary; /* the model's; ids must be below it. 0: any */
     int threads;    /* that tokenize; 0: as many as there are cores */
     /* Called while text is tokenized, and at its end; total: of all files, as they lie on disk. NULL: none.
@@ -156,10 +171,12 @@ typedef struct ls_text_options {
      * whole number, a half to the even one. A row is a line with LS_DOCUMENTS_LINE, also a blank line, which
      * is then left out; else it is a document. */
     double train_percentage;
+    ls_too_long too_long; /* not with LS_PACK_STREAM */
 } ls_text_options;
-#define LS_TEXT_DEFAULTS                                                                     \
-    .eval_path = "", .eval_fraction = 0.05, .documents = LS_DOCUMENTS_FILE, .field = "text", \
-    .end_token = "", .pack = true, .vocabulary = 0, .threads = 0, .train_percentage = 100
+#define LS_TEXT_DEFAULTS                                                                             \
+    .eval_path = "", .eval_fraction = 0.05, .documents = LS_DOCUMENTS_FILE, .field = "text",         \
+    .end_token = "", .pack = LS_PACK_STREAM, .vocabulary = 0, .threads = 0, .train_percentage = 100, \
+    .too_long = LS_TOO_LONG_CUT
 LS_API ls_text_options ls_text_options_default(void);
 
 /* Text for a model that predicts the next token: a sample is ids i32 [seq_length] and targets i32
@@ -254,6 +271,16 @@ typedef struct ls_array_field {
      * is 0 where a number is missing and 1 elsewhere. false: NaN is an error */
     bool missing;
     const char *classes; /* of integers from a table: its texts, "a,b,c", which are 0, 1, 2. NULL: numbers */
+    /* of LS_I32 from a table: a tokenizer's file (lockstep/tokenizer.h). The column has texts, and the field
+     * the ids of each, [tokens], with the tokenizer's special tokens: a longer text is cut, a shorter one
+     * filled up with `pad`, a token that no text may have. NULL: numbers */
+    const char *tokenizer;
+    int64_t tokens;
+    int32_t pad;
+    /* with `classes`: the column of texts whose words have these classes. This column names a class for each
+     * word, with spaces between them. The field, [tokens], has it at the first token of the word, and
+     * LS_IGNORE_LABEL elsewhere. NULL: the column is texts */
+    const char *words;
 } ls_array_field;
 
 /* Opens the n arrays as a data set; sample i is row i of each. Only the rows that are read are ever in

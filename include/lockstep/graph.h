@@ -244,7 +244,12 @@ LS_API ls_value ls_group_norm_op(ls_graph *g, ls_value x, int64_t groups, ls_val
  * -> [batch, Tq, H*head_dim]; output 1 is the log-sum-exp of each row of scores, f32 [batch, H, Tq]. */
 LS_API ls_value ls_attention(ls_graph *g, ls_value q, ls_value k, ls_value v, ls_value bias, int64_t head_dim,
                              double scale, bool causal);
-/* The same, not causal: a key whose id (i32 [batch, Tk]) is `pad` is not there. */
+/* The same, causal and without a bias, of documents that stand side by side in each sample: positions i32
+ * [batch, T] is 0 at the first token of each, and a token attends to those of its own document alone.
+ * Positions LS_NONE: a sample is one document. */
+LS_API ls_value ls_packed_attention(ls_graph *g, ls_value q, ls_value k, ls_value v, ls_value positions,
+                                    int64_t head_dim, double scale);
+/* The same as ls_attention, not causal: a key whose id (i32 [batch, Tk]) is `pad` is not there. */
 LS_API ls_value ls_padded_attention(ls_graph *g, ls_value q, ls_value k, ls_value v, ls_value bias,
                                     ls_value ids, int64_t pad, int64_t head_dim, double scale);
 /* T5's relative positions (Raffel et al. 2020), as attention takes them: table [buckets, H] -> [H, queries +
@@ -416,6 +421,7 @@ LS_API ls_value ls_index_add(ls_graph *g, ls_value a, int dim, ls_value index, l
 #define ls_batch_norm_eval(g, ...) (ls_batch_norm_eval)(ls_at(g, LS_FILE, __LINE__), __VA_ARGS__)
 #define ls_batch_norm_update(g, ...) (ls_batch_norm_update)(ls_at(g, LS_FILE, __LINE__), __VA_ARGS__)
 #define ls_attention(g, ...) (ls_attention)(ls_at(g, LS_FILE, __LINE__), __VA_ARGS__)
+#define ls_packed_attention(g, ...) (ls_packed_attention)(ls_at(g, LS_FILE, __LINE__), __VA_ARGS__)
 #define ls_padded_attention(g, ...) (ls_padded_attention)(ls_at(g, LS_FILE, __LINE__), __VA_ARGS__)
 #define ls_position_bias(g, ...) (ls_position_bias)(ls_at(g, LS_FILE, __LINE__), __VA_ARGS__)
 #define ls_shift_right(g, ...) (ls_shift_right)(ls_at(g, LS_FILE, __LINE__), __VA_ARGS__)

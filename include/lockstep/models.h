@@ -167,7 +167,29 @@ typedef struct ls_decoder_config {
     bool tied;                            /* the output head is the table of the embedding; else lm_head */
     bool qkv_bias, output_bias, mlp_bias; /* of q, k, v; of o; in the MLP */
     const char *block;                    /* class of a layer: "Qwen2DecoderLayer", "LlamaDecoderLayer" */
+    /* A sample is several documents side by side, which do not see each other: there is an input "positions"
+     * i32 [batch, seq_length], 0 at the first token of each (LS_PACK_DOCUMENTS). */
+    bool packed;
 } ls_decoder_config;
+
+/* Hugging Face's BertForSequenceClassification and BertForTokenClassification: parameters
+ * "bert.embeddings.word_embeddings.weight", "bert.encoder.layer.0.attention.self.query.weight", ..,
+ * "classifier.weight" or, of several outputs, "classifier.NAME.weight". `input` is i32 [batch, tokens]: a
+ * text, filled up with pad_token, which no token attends to. An output [] or [classes] is of the text, one
+ * [tokens, classes] of each token. Blocks are of class BertLayer. */
+typedef struct ls_bert_config {
+    const char *input;
+    int64_t tokens;
+    int64_t vocab_size, hidden_size, mlp_size, layers, heads;
+    int64_t positions, token_types; /* rows of their tables; a text is of type 0 */
+    int64_t pad_token;
+    double norm_eps, init_deviation;
+    double dropout, attention_dropout, classifier_dropout; /* the last: of what the heads take */
+    int n_outputs;
+    const ls_port *outputs;
+    int n_losses; /* 0: the graph has no loss */
+    const ls_task_loss *losses;
+} ls_bert_config;
 
 /* Hugging Face's T5ForConditionalGeneration, from text to text: parameters "shared.weight",
  * "encoder.block.0.layer.0.SelfAttention.q.weight", ... Its "ids" are i32 [batch, source_length], padded with
@@ -209,6 +231,7 @@ LS_API ls_status ls_decoder_build_cached(ls_graph *g, const ls_decoder_config *c
  * one token "ids.1" at "positions.1" i32 [prompts * beams, 1] of each target; with several beams also "from"
  * i32 [prompts * beams]. Its caches hold c->target_length tokens; output "logits" [prompts * beams,
  * vocabulary]. */
+LS_API ls_status ls_bert_build(ls_graph *g, const ls_bert_config *c, int64_t batch);
 LS_API ls_status ls_t5_build_encoder(ls_graph *g, const ls_t5_config *c, int64_t prompts);
 LS_API ls_status ls_t5_build_cached(ls_graph *g, const ls_t5_config *c, int64_t prompts, int64_t beams);
 LS_API ls_status ls_mlp_build(ls_graph *g, const ls_mlp_config *c, int64_t batch);

@@ -216,8 +216,8 @@ LS_API ls_recurrent ls_gru_with(ls_graph *g, const char *name, ls_value x, int64
  * (updates so far), the sample's place in the step and the element's in the sample: ranks, micro-batches and
  * recomputation change none. A name serves once. */
 LS_API ls_value ls_dropout(ls_graph *g, const char *name, ls_value x, double p);
-/* y of ls_attention or ls_padded_attention -> the same with dropout of its probabilities, as
- * scaled_dot_product_attention(dropout_p=p). */
+/* y of ls_attention, ls_packed_attention or ls_padded_attention -> the same with dropout of its
+ * probabilities, as scaled_dot_product_attention(dropout_p=p). */
 LS_API ls_value ls_attention_dropout(ls_graph *g, const char *name, ls_value y, double p);
 
 /* LoRA (Hu et al. 2021) as Hugging Face's PEFT has it: a linear layer M computes W x + b + s B A x, with A
@@ -234,7 +234,8 @@ typedef struct ls_lora_opts {
     const char *targets;
 } ls_lora_opts;
 #define LS_LORA_DEFAULTS .rank = 8, .alpha = 8, .dropout = 0, .rslora = false, .targets = "all-linear"
-#define LS_LORA_FREEZE "* !pattern:*.lora_?.weight"
+#define LS_LORA_NAMES "pattern:*.lora_?.weight" /* of the adapters' parameters */
+#define LS_LORA_FREEZE "* !" LS_LORA_NAMES
 LS_API ls_lora_opts ls_lora_opts_default(void);
 /* The linear layers (ls_linear) that the model makes from here on get adapters if `targets` names them. The
  * graph keeps a copy. LS_E_ARG: rank, alpha or dropout is out of range, or `targets` empty; from

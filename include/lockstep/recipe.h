@@ -137,6 +137,8 @@ typedef struct ls_recipe {
         ls_feed_forward feed_forward;
         ls_scale_output scale_output;
         double init_factor;
+        int64_t positions, token_types, pad_token; /* bert */
+        double classifier_dropout;                 /* bert; below 0: dropout */
         bool tied;
         /* mlp: widths of the hidden layers, may be empty; its input is image_size^2 * in_channels */
         ls_int_list hidden;
@@ -164,7 +166,8 @@ typedef struct ls_recipe {
         double eval_fraction, train_percentage; /* train_percentage: of text alone */
         ls_documents documents;
         int64_t seq_length;
-        bool pack;
+        ls_pack_choice pack;
+        ls_too_long too_long;
         /* type images: 0: model.image_size; size * 256 / 224; as many as `threads` */
         int64_t size, resize, threads;
         int64_t ignore; /* of masks: the value of pixels that do not count; -1: none */
@@ -206,6 +209,15 @@ typedef struct ls_recipe {
             int64_t patience; /* epochs; 0: no early stopping */
             double min_delta;
         } early_stopping; /* by checkpoint.best */
+        struct {
+            int64_t rank;        /* 0: no adapters */
+            double alpha;        /* 0: twice the rank */
+            const char *targets; /* names of layers, separated by spaces, or all-linear */
+            double dropout;
+            bool rslora;
+            const char *save; /* names of modules that are trained whole; "" none */
+            const char *base; /* where the base of an adapter is now; "": where it was */
+        } lora;
     } train;
     struct {
         ls_optimizer_kind type;

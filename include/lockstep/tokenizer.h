@@ -1,7 +1,7 @@
 /* tokenizer.h - text to token ids and back, as a Hugging Face tokenizer.json says: byte-level BPE (GPT-2,
- * Qwen, Llama 3) and Unigram (T5); or as a SentencePiece model of kind Unigram does. The ids are those of
- * Hugging Face's own library, byte for byte; what a file asks for that is not known here is refused by name
- * when it is opened.
+ * Qwen, Llama 3), Unigram (T5) and WordPiece (BERT); or as a SentencePiece model of kind Unigram does. The
+ * ids are those of Hugging Face's own library, byte for byte; what a file asks for that is not known here is
+ * refused by name when it is opened.
  *
  *     ls_tokenizer *t;
  *     LS_TRY(ls_tokenizer_open(&t, "Qwen2.5-0.5B"));
@@ -47,6 +47,27 @@ typedef struct ls_tokens {
  * the text, as Hugging Face does. */
 LS_API ls_status ls_tokenizer_encode(const ls_tokenizer *t, const char *text, size_t bytes, bool special,
                                      ls_tokens *out);
+
+/* Bytes [begin, end) of a text. A list of them begins with { 0 }; free(at) is the caller's. */
+typedef struct ls_text_range {
+    int64_t begin, end;
+} ls_text_range;
+typedef struct ls_text_ranges {
+    ls_text_range *at;
+    int64_t n, room;
+} ls_text_ranges;
+
+/* The same, and for each id, appended to `ranges`, the bytes of the text that it stands for. Of a byte-level
+ * tokenizer these are its very bytes, so the ranges of a text without added tokens lie side by side. Where a
+ * normalizer changes a text, they are those of the characters that a token came from: spaces that
+ * SentencePiece removes belong to no token, and a space that it puts in front belongs to the first character.
+ * A token that the post-processor adds has an empty range. plain: n_plain ranges of the text, sorted, of
+ * which no byte becomes a special token. What stands there is ordinary text, so a user cannot end a turn with
+ * the text "<|im_end|>". Added tokens that are not special (Qwen's `<think>`) are found there, too. n_plain
+ * 0: none. LS_E_ARG: not sorted, or outside of the text. */
+LS_API ls_status ls_tokenizer_encode_ranges(const ls_tokenizer *t, const char *text, size_t bytes,
+                                            bool special, int64_t n_plain, const ls_text_range *plain,
+                                            ls_tokens *out, ls_text_ranges *ranges);
 
 /* how many bytes from the beginning are sound UTF-8 */
 LS_API size_t ls_utf8_sound(const char *text, size_t n);

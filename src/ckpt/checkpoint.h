@@ -50,9 +50,10 @@ typedef struct ls_checkpoint_contents {
     int n_beside;
     ls_tensor_list model, optimizer; /* optimizer.n 0: no such file */
     ls_tensor_list live;             /* of a queue of samples (src/live); n 0: no such file */
-    uint64_t max_file;               /* bytes of a file; larger lists are written as shards. 0: no limit */
-    bool per_rank;                   /* each rank writes files of its own, as large as its ranges are */
-    bool replace;                    /* replace a checkpoint that has the name already */
+    const char *adapter; /* adapter_config.json; then `model` is an adapter's. NULL: a whole model */
+    uint64_t max_file;   /* bytes of a file; larger lists are written as shards. 0: no limit */
+    bool per_rank;       /* each rank writes files of its own, as large as its ranges are */
+    bool replace;        /* replace a checkpoint that has the name already */
 } ls_checkpoint_contents;
 
 /* Ends a collective call on all ranks if one rank failed, with that rank's message. g NULL: one rank.

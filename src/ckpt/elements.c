@@ -1,9 +1,13 @@
 /* elements.c - the elements of one stored tensor: a range of them copied in row-major order and converted
- * between float types, and two tensors compared. */
+ * between float types, or summed of three (an adapter that is merged); two tensors compared. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/argument.h"
+#include "base/cpu_limits.h"
 #include "base/element.h"
+#include "base/sys.h"
+#include "base/thread_pool.h"
 #include "ckpt/elements.h"
 #include "ckpt/parts.h"
 #include "ckpt/pieces.h"
@@ -39,7 +43,7 @@ static void copy_run(uint8_t *out, ls_dtype to, const uint8_t *in, ls_dtype from
             memcpy(out + (size_t)i * size, in + (size_t)(i * step) * size, size);
         else
             ls_element_write(out + (size_t)i * to_size, to,
-                            ls_element_read(in + (size_t)(i * step) * size, from));
+                             ls_element_read(in + (size_t)(i * step) * size, from));
 }
 
 static ls_status can_read(const ls_weight *t, ls_dtype to)
@@ -75,10 +79,83 @@ static ls_status read_parts(const ls_weight *t, ls_dtype to, int64_t first, int6
     return LS_OK;
 }
 
+/* ---- sums: W + scale * B A (struct ls_weight_sum) */
+
+typedef struct adding {
+    const struct ls_weight_sum *sum;
+    const float *a, *b; /* whole */
+    float *rows;        /* [rows, in]: W, then the sum */
+    int64_t first, in, rank;
+} adding;
+
+static void add_rows(void *context, int64_t begin, int64_t end, int worker)
+{
+    const adding *d = context;
+    const float scale = (float)d->sum->scale;
+    (void)worker;
+    for (int64_t i = begin; i < end; i++) {
+        float part[512], *row = d->rows + i * d->in;
+        const float *b = d->b + (d->first + i) * d->rank;
+        for (int64_t at = 0, n; at < d->in; at += n) {
+            n = d->in - at < 512 ? d->in - at : 512;
+            memset(part, 0, sizeof part);
+            for (int64_t k = 0; k < d->rank; k++)
+                for (int64_t j = 0; j < n; j++)
+                    part[j] += b[k] * d->a[k * d->in + at + j];
+            for (int64_t j = 0; j < n; j++)
+                row[at + j] += scale * part[j];
+        }
+    }
+}
+
+static ls_status read_rows(const adding *from, ls_dtype to, int64_t first, int64_t n, void *out)
+{
+    adding d = *from;
+    const struct ls_weight_sum *s = d.sum;
+    const int64_t rows = (first + n - 1) / d.in + 1 - first / d.in, outputs = s->b->type.dims[0];
+    float *a = (float *)(uintptr_t)d.a, *b = (float *)(uintptr_t)d.b;
+    d.first = first / d.in;
+    LS_TRY(ls_weight_read_range(s->a, LS_F32, 0, d.rank * d.in, a));
+    LS_TRY(ls_weight_read_range(s->b, LS_F32, 0, outputs * d.rank, b));
+    LS_TRY(ls_weight_read_range(s->w, LS_F32, d.first * d.in, rows * d.in, d.rows));
+    ls_parallel_for(ls_default_threads(1, NULL), rows, add_rows, &d);
+    const ls_weight made = { .name = s->w->name,
+                             .file = s->w->file,
+                             .stored = "F32",
+                             .loadable = true,
+                             .type = LS_TYPE(LS_F32, rows * d.in),
+                             .data = d.rows };
+    return ls_weight_read_range(&made, to, first - d.first * d.in, n, out);
+}
+
+static ls_status read_sum(const ls_weight *t, ls_dtype to, int64_t first, int64_t n, void *out)
+{
+    const struct ls_weight_sum *s = t->parts->sum;
+    const int64_t in = s->a->type.dims[1], rank = s->a->type.dims[0], outputs = s->b->type.dims[0];
+    if (n <= 0)
+        return LS_OK;
+    const int64_t rows = (first + n - 1) / in + 1 - first / in;
+    float *room = ls_sys_malloc(sizeof *room * (size_t)(rank * (in + outputs) + rows * in));
+    LS_TRY(ls_sys_have(room));
+    const adding d = { .sum = s,
+                       .a = room,
+                       .b = room + rank * in,
+                       .rows = room + rank * (in + outputs),
+                       .in = in,
+                       .rank = rank };
+    const ls_status status = read_rows(&d, to, first, n, out);
+    free(room);
+    return status;
+}
+
+/* ---- */
+
 ls_status ls_weight_read_range(const ls_weight *t, ls_dtype to, int64_t first, int64_t n, void *out)
 {
     LS_TRY(can_read(t, to));
     const size_t size = ls_dtype_size(t->type.dtype), to_size = ls_dtype_size(to);
+    if (t->parts && t->parts->sum)
+        return read_sum(t, to, first, n, out);
     if (t->parts)
         return read_parts(t, to, first, n, out);
     if (n > 0 && !t->strides)

@@ -7,7 +7,8 @@ typedef enum ls_export_format {
     LS_EXPORT_SAFETENSORS, /* .safetensors */
     LS_EXPORT_PT,          /* .pt */
     LS_EXPORT_GGUF,        /* .gguf */
-    LS_EXPORT_FOLDER       /* a folder as Hugging Face's: the name ends in / */
+    LS_EXPORT_FOLDER,      /* a Hugging Face folder: the name ends in / */
+    LS_EXPORT_PEFT         /* a folder of adapters, which no name says: it is what a folder of them is */
 } ls_export_format;
 ls_export_format ls_export_format_of(const char *to); /* LS_EXPORT_BY_NAME: the name says none */
 #define LS_EXPORT_NAMES                                                                            \

@@ -171,7 +171,7 @@ static ls_status get_key(source *f, json_t *keys)
     if (twice)
         return ls_fail(LS_E_FORMAT, "%s: key %s is there twice", f->path, ls_shown_name(shown, key));
     if (alignment && (number < 8 || number > MOST_ALIGNMENT || (number & (number - 1))))
-        return ls_fail(LS_E_FORMAT, "%s: general.alignment is no power of two from 8 to %d", f->path,
+        return ls_fail(LS_E_FORMAT, "%s: general.alignment must be a power of two from 8 to %d", f->path,
                        (int)MOST_ALIGNMENT);
     f->alignment = alignment ? (uint64_t)number : f->alignment;
     return LS_OK;
@@ -218,7 +218,7 @@ static ls_status get_tensor(source *f, ls_weight *t)
         return ls_fail(LS_E_UNSUPPORTED, "%s: tensor \"%s\" is of type %u, which this version does not know",
                        f->path, ls_shown_name(shown, t->name), (unsigned)type);
     if (t->type.dims[t->type.ndim - 1] % kind->block)
-        return wrong(f, t, "its rows are no whole blocks");
+        return wrong(f, t, "its rows are not whole blocks");
     t->stored = kind->name;
     t->loadable = kind->dtype >= 0;
     t->type.dtype = t->loadable ? (ls_dtype)kind->dtype : LS_F32;

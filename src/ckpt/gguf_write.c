@@ -146,7 +146,7 @@ static int64_t source_row(const ls_gguf_tensor *t, int64_t rows, int64_t r)
 }
 
 /* Rows r .. r + n - 1 as they will be written. */
-static ls_status read_rows(const ls_gguf_tensor *t, matrix m, int64_t r, int64_t n, float *out)
+static ls_status gguf_read_rows(const ls_gguf_tensor *t, matrix m, int64_t r, int64_t n, float *out)
 {
     if (t->change == LS_GGUF_TAKE_TURNS)
         for (int64_t i = 0; i < n; i++)
@@ -204,7 +204,7 @@ static ls_status put_tensor(writing *w, const ls_gguf_tensor *t)
         for (int64_t i = 0; turned && i < n * m.columns; i++)
             w->values[i] = whole[i % m.columns * m.rows + r + i / m.columns];
         if (!turned)
-            s = read_rows(t, m, r, n, w->values);
+            s = gguf_read_rows(t, m, r, n, w->values);
         if (s == LS_OK)
             s = put_values(w, t, w->values, n * m.columns);
     }

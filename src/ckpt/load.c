@@ -232,8 +232,8 @@ static ls_status read_piece(const ls_weights *w, const ls_weight *t, const ls_te
     for (int64_t k = 0, run; k < n; k += run) {
         const int64_t first = ls_range_piece(&l->mine[i], at + k, &run);
         run = run < n - k ? run : n - k;
-        if (ls_weights_proof(w))
-            LS_TRY(prove(t, ls_weights_proof(w), first, run));
+        if (ls_weights_proof(w, t))
+            LS_TRY(prove(t, ls_weights_proof(w, t), first, run));
         LS_TRY(read_range(t, to, first, run, out + (size_t)k * size, threads));
     }
     const ls_status s = ls_ranges_finite(l, i, at, n, out);

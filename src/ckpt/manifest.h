@@ -55,4 +55,4 @@ ls_status ls_manifest_prove(ls_manifest *m, const char *path, const uint8_t *byt
 /* Everything that ls_ranges_load takes from `w` (may be NULL) is verified with `m`, which must live longer
  * than `w`. */
 void ls_weights_prove(ls_weights *w, ls_manifest *m);
-ls_manifest *ls_weights_proof(const ls_weights *w); /* NULL: none */
+ls_manifest *ls_weights_proof(const ls_weights *w, const ls_weight *t); /* of its tensor t; NULL: none */

@@ -4,12 +4,19 @@
 #include "base/box.h"
 #include "lockstep/weights.h"
 
+/* W [out, in] + scale * B [out, rank] A [rank, in], summed in f32 (elements.c) */
+struct ls_weight_sum {
+    const ls_weight *w, *a, *b;
+    double scale;
+};
+
 struct ls_weight_parts {
     int64_t n;
     struct ls_weight_part {
         ls_box box;
         ls_weight *tensor;
     } * at;
+    const struct ls_weight_sum *sum; /* not NULL: the tensor is this sum, and n is 0 */
 };
 
 /* Whether n parts, each of which is not an empty box, are each element of a tensor of `all` elements once. If

@@ -15,6 +15,7 @@
 #include "base/oserror.h"
 #include "base/sys.h"
 #include "ckpt/rank_files.h"
+#include "ckpt/adapter.h"
 #include "comm/group_calls.h"
 
 static ls_status ranges_put(int fd, const char *path, const void *data, uint64_t n, uint64_t offset)
@@ -133,6 +134,8 @@ static ls_status write_texts(ls_ranges *w)
 {
     LS_TRY(create_text(w, "config.json", w->config, strlen(w->config)));
     LS_TRY(create_text(w, "trainer.json", w->trainer, strlen(w->trainer)));
+    if (w->adapter)
+        LS_TRY(create_text(w, LS_ADAPTER_CONFIG, w->adapter, strlen(w->adapter)));
     for (int l = 0; l < w->n_lists; l++)
         if (w->layouts[l].index.len > 0)
             LS_TRY(
@@ -338,10 +341,11 @@ ls_status ls_ranges_init(ls_ranges *w, const char *dir, const ls_checkpoint_cont
                       .ranks = ranks,
                       .config = ls_sys_strdup(c->config),
                       .trainer = ls_sys_strdup(c->trainer) };
-    if (!w->dir || !w->config || !w->trainer)
+    w->adapter = c->adapter ? ls_sys_strdup(c->adapter) : NULL;
+    if (!w->dir || !w->config || !w->trainer || (c->adapter && !w->adapter))
         return ls_fail(LS_E_MEMORY, "%s: no memory to write it", dir);
     LS_TRY(keep_beside(w, c));
-    static const char *const NAMES[3] = { "model", "optimizer", "live" };
+    const char *const NAMES[3] = { c->adapter ? LS_ADAPTER_WEIGHTS : "model", "optimizer", "live" };
     const ls_tensor_list *all[3] = { &c->model, &c->optimizer, &c->live };
     w->per_rank = c->per_rank;
     for (int i = 0; i < 3; i++) {
@@ -350,9 +354,9 @@ ls_status ls_ranges_init(ls_ranges *w, const char *dir, const ls_checkpoint_cont
             continue;
         w->names[l] = NAMES[i];
         w->lists[w->n_lists++] = *all[i];
-        LS_TRY(w->per_rank
-                   ? ls_rank_layout_make(&w->layouts[l], NAMES[i], all[i], rank, ranks)
-                   : ls_layout_make(&w->layouts[l], NAMES[i], c->max_file, all[i]->n, all[i]->tensors));
+        LS_TRY(w->per_rank ? ls_rank_layout_make(&w->layouts[l], NAMES[i], all[i], rank, ranks)
+                           : ls_layout_make(&w->layouts[l], NAMES[i], c->adapter && !i ? 0 : c->max_file,
+                                            all[i]->n, all[i]->tensors)); /* PEFT reads one file */
         if (!w->pieces.room)
             LS_TRY(ls_pieces_open(&w->pieces, all[i]));
     }
@@ -405,5 +409,6 @@ void ls_ranges_release(ls_ranges *w)
         free(w->beside[i].text);
     }
     free(w->beside);
+    free(w->adapter);
     *w = (ls_ranges){ 0 };
 }

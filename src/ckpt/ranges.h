@@ -8,7 +8,7 @@
 typedef struct ls_ranges {
     char *dir;
     int rank, ranks;
-    char *config, *trainer;
+    char *config, *trainer, *adapter; /* adapter NULL: none */
     ls_beside *beside;
     int n_beside;
     ls_tensor_list lists[3]; /* model, optimizer, live: those that are there */
@@ -19,7 +19,7 @@ typedef struct ls_ranges {
     uint64_t bytes; /* of the tensors' files of all ranks */
     /* for what lies in a session's memory; made before the files are */
     ls_pieces pieces;
-    bool gone;      /* files had disappeared when this rank wrote its part */
+    bool gone; /* files had disappeared when this rank wrote its part */
     /* Pieces that this rank has written; on rank 0, after ls_ranges_collect, all pieces. */
     ls_manifest manifest;
 } ls_ranges;

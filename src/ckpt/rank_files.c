@@ -16,7 +16,7 @@
 
 void ls_rank_file_name(char name[64], const char *base, int rank)
 {
-    snprintf(name, 64, "%.12s-rank-%05d.safetensors", base, rank);
+    snprintf(name, 64, "%.16s-rank-%05d.safetensors", base, rank);
 }
 
 /* ---- writing */

@@ -218,9 +218,9 @@ ls_status ls_layout_make(ls_layout *out, const char *base, uint64_t max_file, in
     int64_t first = 0;
     for (int k = 0; k < files; k++) {
         ls_layout_file *f = &out->files[k];
-        snprintf(f->name, sizeof f->name, "%.12s.safetensors", base);
+        snprintf(f->name, sizeof f->name, "%.16s.safetensors", base);
         if (files > 1)
-            snprintf(f->name, sizeof f->name, "%.12s-%05d-of-%05d.safetensors", base, k + 1, files);
+            snprintf(f->name, sizeof f->name, "%.16s-%05d-of-%05d.safetensors", base, k + 1, files);
         f->first = first;
         f->end = first = shard_end(first, max_file, n, tensors);
         ls_safetensors_begin(&f->head, f->end - f->first, tensors + f->first, NULL, NULL);

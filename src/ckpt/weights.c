@@ -88,6 +88,7 @@ void ls_weights_close(ls_weights **w)
     if (!w || !*w)
         return;
     ls_weights *x = *w;
+    ls_weights_close(&x->base);
     for (int i = 0; i < x->mapped; i++)
         ls_file_unmap(&x->maps[i]);
     json_decref(x->metadata);
@@ -189,4 +190,8 @@ void ls_weights_prove(ls_weights *w, ls_manifest *m)
         w->proof = m;
 }
 
-ls_manifest *ls_weights_proof(const ls_weights *w) { return w->proof; }
+ls_manifest *ls_weights_proof(const ls_weights *w, const ls_weight *t)
+{
+    const ls_weight *of_base = w->base ? ls_weights_find(w->base, t->name) : NULL;
+    return of_base && of_base->file == t->file ? NULL : w->proof; /* a digest proves the base */
+}

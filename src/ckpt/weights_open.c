@@ -9,6 +9,7 @@
 #include "base/stop.h"
 #include "base/str.h"
 #include "base/sys.h"
+#include "ckpt/adapter.h"
 #include "ckpt/foreign.h"
 #include "ckpt/hf_shards.h"
 #include "ckpt/rank_files.h"
@@ -256,6 +257,18 @@ static ls_status open_shards(ls_weights *w, const char *dir, const char *const *
     return s == LS_OK ? ls_weights_index(w) : s;
 }
 
+/* Its tensors have the names that they have in the model. */
+static ls_status open_adapter(ls_weights *w, const char *dir, const char *path)
+{
+    const size_t n = strlen(LS_ADAPTER_PREFIX);
+    (void)dir;
+    LS_TRY(open_single(w, path));
+    for (int64_t i = 0; i < w->count; i++)
+        if (!strncmp(w->tensors[i].name, LS_ADAPTER_PREFIX, n) && w->tensors[i].name[n])
+            w->tensors[i].name += n;
+    return ls_weights_index(w);
+}
+
 static ls_status open_directory(ls_weights *w, const char *dir)
 {
     static const struct {
@@ -268,6 +281,9 @@ static ls_status open_directory(ls_weights *w, const char *dir)
         { LS_DCP_INDEX, open_dcp_of },
         { "pytorch_model.bin", open_file_of },
         { "pytorch_model.bin.index.json", open_sharded },
+        { (LS_ADAPTER_WEIGHTS ".safetensors"), open_adapter },
+        { (LS_ADAPTER_WEIGHTS LS_RANK_FILE_FIRST), open_adapter },
+        { (LS_ADAPTER_WEIGHTS ".bin"), open_adapter },
     };
     const char **shards;
     int n;

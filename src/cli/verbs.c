@@ -16,6 +16,10 @@
 #define FLAG(name, T, member) name, LS_OPTION_FLAG, NULL, AT(T, member)
 #define BEST_HELP \
     .help = "of a run the best checkpoint; default: the latest one, after early stopping the best"
+#define BASE(...) \
+    { "--base", LS_OPTION_FOLDER, "FOLDER", __VA_ARGS__, .help = "the weights that the adapters belong to", \
+      .otherwise = "where the checkpoint or adapter_config.json says" }
+#define ITS_BASE BASE(.key = "train.lora.base")
 #define PAGE(T) "--html", LS_OPTION_FILE, "FILE", AT(T, html), .page = true
 #define JSON(T) { FLAG("--json", T, json), .help = "the result as JSON" }
 #define HOSTS(T, member) \
@@ -183,6 +187,7 @@ const ls_verb LS_VERBS[] = {
       "lockstep eval runs/vit-fashion-mnist --hosts a:4,b:4   # sharded over two hosts\n"
       "lockstep eval runs/t5-summarise --generate --beams 4 --length-penalty 2",
       (const ls_option_row[]){ { FLAG("--best", ls_eval_opts, model.best), BEST_HELP },
+                               ITS_BASE,
                                { FLAG("--generate", ls_eval_opts, generate),
                                  .help = "generate texts and compare them with the targets (ROUGE)" },
                                TEXTS(ls_eval_opts, NEEDS("--generate")),
@@ -216,6 +221,7 @@ const ls_verb LS_VERBS[] = {
       "lockstep predict runs/t5-summarise --out summaries.jsonl",
       (const ls_option_row[]){
           { FLAG("--best", ls_predict_opts, model.best), BEST_HELP },
+          ITS_BASE,
           { "--split", LS_OPTION_CHOICE, NULL, AT(ls_predict_opts, train_split), "eval",
             WORDS("eval", "train"), EXCLUDES("--prompt"), .help = "which samples" },
           { "--first", LS_OPTION_INT, "N", AT(ls_predict_opts, first), "0", 0, INFINITY, EXCLUDES("--prompt"),
@@ -324,8 +330,7 @@ const ls_verb LS_VERBS[] = {
           JSON(ls_explain_opts),
           END },
       ls_verb_explain },
-    { "export", "RUN|CHECKPOINT", 1, 1, false,
-      "write the weights for other programs: .safetensors, .pt, .gguf, a folder",
+    { "export", "RUN|CHECKPOINT", 1, 1, false, "write the weights as .safetensors, .pt, .gguf or a folder",
       "The name of the target says what it writes, with all weights:\n"
       "  FILE.safetensors, FILE.pt  one file; PyTorch reads the second with torch.load(weights_only=True)\n"
       "  FOLDER/                    config.json, model.safetensors and the tokenizer, for transformers\n"
@@ -334,48 +339,43 @@ const ls_verb LS_VERBS[] = {
       "Of a run it takes the latest checkpoint (--best: the best), whose checksums it verifies first. It\n"
       "also converts a weight file. It replaces an existing target only with --force.",
       "lockstep export runs/vit-fashion-mnist --to vit.pt\n"
-      "lockstep export runs/vit-fashion-mnist/checkpoints/best --to vit.safetensors --dtype bf16\n"
       "lockstep export runs/my-llama --to my-llama/            # for transformers\n"
       "lockstep export runs/my-llama --to my-llama.gguf --type q8_0\n"
       "lockstep export runs/vit-fashion-mnist --to checkpoint.dcp --optimizer\n"
+      "lockstep export runs/my-adapter --merge --to merged/ --dtype bf16\n"
       "lockstep export resnet18.pth --to resnet18.safetensors # convert a weight file",
       (const ls_option_row[]){
           { "--to", LS_OPTION_FILE, "FILE", AT(ls_export_opts, to),
             .help = "what to write: FILE.safetensors, FILE.pt, FILE.gguf, FOLDER/ or DIRECTORY.dcp" },
-          { "--type", LS_OPTION_CHOICE, NULL, AT(ls_export_opts, mix), "unchanged",
-            WORDS([LS_GGUF_UNCHANGED] = "unchanged", [LS_GGUF_MIX_F32] = "f32", [LS_GGUF_MIX_F16] = "f16",
-                  [LS_GGUF_MIX_BF16] = "bf16", [LS_GGUF_MIX_Q8_0] = "q8_0", [LS_GGUF_MIX_Q4_0] = "q4_0",
-                  [LS_GGUF_MIX_Q4_K_M] = "q4_k_m"),
+          { "--type", LS_OPTION_CHOICE, NULL, AT(ls_export_opts, mix), "unchanged", WORDS(LS_GGUF_MIX_WORDS),
             NEEDS("--to *.gguf"),
-            .help =
-                "the type of the matrices in a GGUF file; q8_0 takes a quarter of f32, q4_k_m a seventh" },
+            .help = "type of the matrices in a GGUF file; q8_0 takes a quarter of f32, q4_k_m a seventh" },
           { "--format", LS_OPTION_CHOICE, NULL, AT(ls_export_opts, format), "auto",
             WORDS([LS_EXPORT_BY_NAME] = "auto", [LS_EXPORT_DCP] = "dcp"),
-            .help = "dcp: a directory for torch.distributed.checkpoint.load, whatever its name; auto: as the "
-                    "name says" },
+            .help = "dcp: a directory for torch.distributed.checkpoint; auto: what the name says" },
           { FLAG("--best", ls_export_opts, best), BEST_HELP },
           { "--dtype", LS_OPTION_DTYPE, "TYPE", AT(ls_export_opts, dtype), WORDS("f32", "bf16", "f16"),
             .otherwise = "unchanged", EXCLUDES("--to *.gguf"), .why = "--type says the type in a GGUF file",
             .help = "convert float weights to this type" },
-          { FLAG("--optimizer", ls_export_opts, optimizer), NEEDS(DIRECTORY),
-            .help = "also write the optimizer state" },
+          { FLAG("--optimizer", ls_export_opts, optimizer), NEEDS(DIRECTORY), .help = "also its state" },
           { FLAG("--ema", ls_export_opts, ema), EXCLUDES("--optimizer"),
             .why = "PyTorch's optimizers keep no averages",
             .help = "write the moving averages of the weights (optimizer.ema_decay)" },
           { "--ranks", LS_OPTION_INT, "N", AT(ls_export_opts, ranks), "1", 1, INT32_MAX, NEEDS(DIRECTORY),
             .help = "write N files, as N ranks of FSDP2 do" },
           { "--prefix", LS_OPTION_TEXT, "PREFIX", AT(ls_export_opts, prefix),
-            .help =
-                "of names in a PyTorch directory: only names with this prefix are read, and it is removed; "
-                "of any other source the directory that is written gets it: app for an AppState" },
+            .help = "of names in a PyTorch directory: only names with it are read, without it; of any other "
+                    "source the directory that is written gets it: app for an AppState" },
           { "--module", LS_OPTION_TEXT, "NAME", AT(ls_export_opts, module),
             .help = "only the tensors of this module, such as encoder.layers" },
           { FLAG("--strip-prefix", ls_export_opts, strip_prefix), NEEDS("--module"), EXCLUDES("--optimizer"),
             .help = "remove the module from the names" },
+          { FLAG("--merge", ls_export_opts, merge),
+            .help = "of adapters (train.lora): W + alpha / rank * B A; else they become a PEFT folder" },
+          BASE(AT(ls_export_opts, base), NEEDS("--merge", "--to *.gguf")),
           { FLAG("--ignore-frozen", ls_export_opts, ignore_frozen),
             .help = "leave out parameters that train.freeze froze" },
-          { FLAG("--force", ls_export_opts, force),
-            .help = "replace an existing file, model folder or DCP directory" },
+          { FLAG("--force", ls_export_opts, force), .help = "replace an existing file, model or directory" },
           END },
       ls_verb_export },
     { "inspect", "PATH", 1, 1, true, "show what is in a checkpoint, weight file, run or recipe",

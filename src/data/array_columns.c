@@ -236,7 +236,7 @@ ls_status ls_columns_has(bool *out, const char *list, const char *file)
     return s;
 }
 
-ls_status ls_columns_classes(char **out, const char *file, const char *field)
+ls_status ls_columns_classes(char **out, const char *file, const char *field, bool words)
 {
     const char *part = ls_array_file_part(file), *column = *part == ':' ? part + 1 : field;
     char *path;
@@ -246,7 +246,7 @@ ls_status ls_columns_classes(char **out, const char *file, const char *field)
         return LS_OK;
     ls_status s = open_table(&text, &path, file);
     if (s == LS_OK && path)
-        s = ls_csv_classes(out, text.text, text.n, column, path);
+        s = ls_csv_classes(out, text.text, text.n, column, words, path);
     ls_text_file_close(&text);
     free(path);
     return s;

@@ -18,6 +18,6 @@ ls_status ls_columns_of(char **out, const char *list, const char *file);
 ls_status ls_columns_has(bool *out, const char *list, const char *file);
 /* The classes in a table's column, as ls_csv_classes; `file` names the column, or it is `field`. NULL:
  * numbers, no such file, or several columns. */
-ls_status ls_columns_classes(char **out, const char *file, const char *field);
+ls_status ls_columns_classes(char **out, const char *file, const char *field, bool words);
 /* Whether it is the name of a table, FILE.csv or FILE.csv.gz, with or without a :COLUMN. */
 bool ls_columns_table(const char *file);

@@ -14,6 +14,7 @@
 #include "data/csv.h"
 
 enum { MOST = 1 << 16 }; /* columns of a file */
+#define WHITE " \t\r\n"  /* between words */
 
 typedef struct reader {
     const char *text, *what;
@@ -185,6 +186,13 @@ static ls_status no_label(const reader *r, int64_t line, const char *column, con
                            r->what, (long long)line, column);
 }
 
+static ls_status wrong_fields(const reader *r, int64_t line, bool more)
+{
+    return ls_fail(LS_E_FORMAT, "%s line %lld: %s fields than the %d columns of the first line%s", r->what,
+                   (long long)line, more ? "more" : "fewer", r->fields,
+                   more ? "; if its numbers have decimal commas, write points" : "");
+}
+
 /* One line into `row`. *empty: there is nothing in it. */
 static ls_status read_row(reader *r, double *row, bool *empty)
 {
@@ -201,9 +209,7 @@ static ls_status read_row(reader *r, double *row, bool *empty)
         const int column = f < r->fields ? r->place[f] : -1;
         LS_TRY(next(r, column >= 0, &last));
         if (f >= r->fields || (last && f + 1 < r->fields))
-            return ls_fail(LS_E_FORMAT, "%s line %lld: %s fields than the %d columns of the first line%s",
-                           r->what, (long long)line, f >= r->fields ? "more" : "fewer", r->fields,
-                           f >= r->fields ? "; if its numbers have decimal commas, write points" : "");
+            return wrong_fields(r, line, f >= r->fields);
         const char *text = column >= 0 ? trimmed(&r->field) : NULL;
         if (text && r->classes && !label(text, r->classes, &row[column]))
             return ls_fail(LS_E_FORMAT,
@@ -303,7 +309,7 @@ static ls_status add_class(char **classes, int *n, const char *text, const reade
     return LS_OK;
 }
 
-static ls_status read_classes(reader *r, char **classes, int *n, const char *column, bool *texts)
+static ls_status read_classes(reader *r, char **classes, int *n, const char *column, bool words, bool *texts)
 {
     char **names = NULL;
     ls_status s = read_names(r, &names);
@@ -317,17 +323,21 @@ static ls_status read_classes(reader *r, char **classes, int *n, const char *col
         bool last = false;
         for (int f = 0; s == LS_OK && !last; f++)
             if ((s = next(r, f == place, &last)) == LS_OK && f == place) {
-                const char *text = trimmed(&r->field);
+                char *text = trimmed(&r->field), *rest = NULL;
                 double number;
-                *texts |= !is_number(text, &number); /* True and False are classes with names */
-                if (!is_missing(text))
+                *texts |= words || !is_number(text, &number); /* True and False are classes with names */
+                if (words)
+                    text = strtok_r(text, WHITE, &rest);
+                for (; s == LS_OK && text && (words || !is_missing(text));
+                     text = words ? strtok_r(NULL, WHITE, &rest) : NULL)
                     s = add_class(classes, n, text, r, column);
             }
     }
     return s;
 }
 
-ls_status ls_csv_classes(char **out, const char *text, size_t n, const char *column, const char *what)
+ls_status ls_csv_classes(char **out, const char *text, size_t n, const char *column, bool words,
+                         const char *what)
 {
     reader r = { .text = text, .what = what, .n = n, .line = 1 };
     char **classes = ls_sys_malloc(sizeof *classes * LS_CSV_CLASSES);
@@ -336,7 +346,7 @@ ls_status ls_csv_classes(char **out, const char *text, size_t n, const char *col
     *out = NULL;
     ls_status s = ls_sys_have(classes);
     if (s == LS_OK)
-        s = read_classes(&r, classes, &count, column, &texts);
+        s = read_classes(&r, classes, &count, column, words, &texts);
     if (s == LS_E_UNSUPPORTED && !texts) /* many numbers */
         s = LS_OK;
     ls_str all = { 0 };
@@ -351,6 +361,57 @@ ls_status ls_csv_classes(char **out, const char *text, size_t n, const char *col
         s = ls_sys_have(*out);
     }
     ls_str_release(&all);
+    return s;
+}
+
+/* One line. *empty as where numbers are read. */
+static ls_status read_texts(reader *r, ls_str *texts, bool *empty)
+{
+    bool last = false;
+    const int64_t line = r->line;
+    int f = 0;
+    *empty = r->text[r->at] == '\n' && r->fields > 1;
+    if (*empty) {
+        r->at++;
+        r->line++;
+        return LS_OK;
+    }
+    for (; !last; f++) {
+        const int column = f < r->fields ? r->place[f] : -1;
+        LS_TRY(next(r, column >= 0, &last));
+        if (column < 0)
+            continue;
+        ls_str_clear(&texts[column]);
+        ls_str_append(&texts[column], &r->field);
+        LS_TRY(ls_str_status(&texts[column]));
+    }
+    return f == r->fields ? LS_OK : wrong_fields(r, line, f > r->fields);
+}
+
+ls_status ls_csv_texts(const char *text, size_t n, int columns, const char *const *names, const char *what,
+                       ls_status (*each)(void *context, const ls_str *texts), void *context)
+{
+    reader r = { .text = text, .what = what, .n = n, .line = 1, .columns = columns, .wanted = names };
+    ls_str *texts = ls_sys_calloc((size_t)columns, sizeof *texts);
+    ls_status s = ls_sys_have(texts);
+    if (s == LS_OK)
+        s = read_header(&r, names);
+    while (r.n > r.at && r.text[r.n - 1] == '\n')
+        r.n--;
+    for (int64_t row = 0; s == LS_OK && r.at < r.n; row++) {
+        const int64_t line = r.line;
+        bool empty;
+        if (row % 65536 == 0)
+            s = ls_stop_check("reading %s", what);
+        if (s == LS_OK && (s = read_texts(&r, texts, &empty)) == LS_OK && !empty &&
+            (s = each(context, texts)) != LS_OK)
+            s = ls_fail_in(s, "%s line %lld, column \"%s\"", what, (long long)line, names[columns - 1]);
+    }
+    for (int c = 0; c < columns && texts; c++)
+        ls_str_release(&texts[c]);
+    free(texts);
+    free(r.place);
+    ls_str_release(&r.field);
     return s;
 }
 

@@ -1,6 +1,7 @@
 /* array_file.c - finds a file of arrays and opens the array of a field in it. */
 #include "data/array_file.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -12,6 +13,7 @@
 #include "data/array_csv.h"
 #include "data/array_hdf5.h"
 #include "data/array_npz.h"
+#include "data/array_text.h"
 #include "data/corpus.h"
 #include "data/npy.h"
 #include "data/signature.h"
@@ -97,6 +99,17 @@ static ls_status open_csv(ls_array_file *f, const char *path, const char *what)
         else
             columns[n] = p;
         p = comma ? comma + 1 : NULL;
+    }
+    if (s == LS_OK && n > 1 && f->tokens.tokenizer)
+        s = ls_fail(LS_E_USAGE, "%s: a text is one column, and these are %d", f->path, n);
+    if (s == LS_OK && f->tokens.tokenizer) {
+        if ((s = ls_text_file_open(&text, path)) == LS_OK) {
+            s = ls_array_texts(f, path, text.text, text.n, columns[0], &f->tokens);
+            ls_text_file_close(&text);
+        }
+        free(columns);
+        free(names);
+        return s;
     }
     if (s == LS_OK && (s = ls_text_file_open(&text, path)) == LS_OK) {
         s = ls_csv_labels((double **)&f->heap, &rows, text.text, text.n, n, columns, f->classes, path);
@@ -229,18 +242,23 @@ static ls_status open_kind(ls_array_file *f, int kind, const char *name, const c
         s = hash(&f->digest, path);
     if (KINDS[kind].parts)
         f->digest = ls_hash64_more(f->digest, what, strlen(what));
+    if (f->tokens.tokenizer)
+        f->digest = ls_hash64_more(f->digest, &f->tokenizer, sizeof f->tokenizer);
     free(path);
     return s;
 }
 
 ls_status ls_array_file_open(ls_array_file *out, const char *file, const char *field)
 {
-    return ls_array_labels_open(out, file, field, NULL);
+    return ls_array_labels_open(out, file, field, NULL, NULL);
 }
 
-ls_status ls_array_labels_open(ls_array_file *out, const char *file, const char *field, const char *classes)
+ls_status ls_array_labels_open(ls_array_file *out, const char *file, const char *field, const char *classes,
+                               const ls_array_tokens *tokens)
 {
     *out = (ls_array_file){ .classes = classes };
+    if (tokens)
+        out->tokens = *tokens;
     size_t length = 0;
     const int kind = kind_of(file, &length);
     if (kind < 0)
@@ -252,6 +270,38 @@ ls_status ls_array_labels_open(ls_array_file *out, const char *file, const char 
     if (s != LS_OK)
         ls_array_file_close(out);
     return s;
+}
+
+/* IEEE's binary16: a sign, 5 bits of exponent, 10 of fraction. */
+static double half(uint16_t bits)
+{
+    const int exponent = bits >> 10 & 31, fraction = bits & 1023;
+    const double x = exponent == 31  ? (fraction ? (double)NAN : (double)INFINITY)
+                     : exponent == 0 ? ldexp(fraction, -24)
+                                     : ldexp(1024 + fraction, exponent - 25);
+    return bits & 0x8000 ? -x : x;
+}
+
+double ls_array_number(const uint8_t *from, ls_dtype type, int64_t i)
+{
+    union {
+        float f32;
+        double f64;
+        uint16_t f16;
+        int32_t i32;
+        int64_t i64;
+    } x;
+    const size_t size = ls_dtype_size(type);
+    if (type == LS_U8)
+        return from[i];
+    memcpy(&x, from + (size_t)i * size, size);
+    switch (type) {
+    case LS_F32: return (double)x.f32;
+    case LS_F64: return x.f64;
+    case LS_F16: return half(x.f16);
+    case LS_I32: return x.i32;
+    default: return (double)x.i64;
+    }
 }
 
 void ls_array_file_close(ls_array_file *f)

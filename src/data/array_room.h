@@ -9,4 +9,4 @@
  * begins the message. */
 ls_status ls_array_room(size_t bytes, const char *what);
 uint64_t ls_array_room_left(void); /* the bytes that this process can have, in other words */
-extern size_t ls_array_room_most; /* as if the machine had no more; tests set it */
+extern size_t ls_array_room_most;  /* as if the machine had no more; tests set it */

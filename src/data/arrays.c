@@ -71,42 +71,9 @@ static ls_status arrays_refuse(const column *c, int64_t row, int64_t element, co
     return s;
 }
 
-/* IEEE's binary16: a sign, 5 bits of exponent, 10 of fraction. */
-static double half(uint16_t bits)
-{
-    const int exponent = bits >> 10 & 31, fraction = bits & 1023;
-    const double x = exponent == 31  ? (fraction ? (double)NAN : (double)INFINITY)
-                     : exponent == 0 ? ldexp(fraction, -24)
-                                     : ldexp(1024 + fraction, exponent - 25);
-    return bits & 0x8000 ? -x : x;
-}
-
-/* Element i of the row at `from`. Integers of 64 bits are rounded to a double. */
-static double arrays_number(const uint8_t *from, ls_dtype type, int64_t i)
-{
-    union {
-        float f32;
-        double f64;
-        uint16_t f16;
-        int32_t i32;
-        int64_t i64;
-    } x;
-    const size_t size = ls_dtype_size(type);
-    if (type == LS_U8)
-        return from[i];
-    memcpy(&x, from + (size_t)i * size, size);
-    switch (type) {
-    case LS_F32: return (double)x.f32;
-    case LS_F64: return x.f64;
-    case LS_F16: return half(x.f16);
-    case LS_I32: return x.i32;
-    default: return (double)x.i64;
-    }
-}
-
 static double element(const column *c, const uint8_t *from, int64_t i)
 {
-    const double x = arrays_number(from, c->file.type.dtype, i);
+    const double x = ls_array_number(from, c->file.type.dtype, i);
     return c->file.has_fill && x == c->file.fill ? (double)NAN : x;
 }
 
@@ -243,7 +210,7 @@ static int64_t count_valid(const ls_dataset *set, int64_t i, int k)
     const uint8_t *from = c->file.data + (size_t)(i * c->each) * ls_dtype_size(c->file.type.dtype);
     int64_t n = 0;
     for (int64_t e = 0; e < c->each; e++)
-        n += arrays_number(from, c->file.type.dtype, e) != LS_IGNORE_LABEL;
+        n += ls_array_number(from, c->file.type.dtype, e) != LS_IGNORE_LABEL;
     return n;
 }
 
@@ -298,7 +265,9 @@ static ls_status open_column(array_set *d, int k)
 {
     column *c = &d->columns[k];
     char text[128];
-    LS_TRY(ls_array_labels_open(&c->file, c->as.file, c->as.field, c->as.classes));
+    const ls_array_tokens tokens = { c->as.tokenizer, c->as.tokens, c->as.words ? 0 : c->as.below, c->as.pad,
+                                     c->as.words };
+    LS_TRY(ls_array_labels_open(&c->file, c->as.file, c->as.field, c->as.classes, &tokens));
     const ls_type *t = &c->file.type;
     if (t->ndim < 1 || t->dims[0] < 1)
         return ls_fail(LS_E_SHAPE, "%s: it is %s, and an array of samples is [samples, ..]: there are none",
@@ -365,6 +334,13 @@ static ls_status name_source(array_set *d)
     const column *c = &d->columns[0];
     const char *path = c->file.path, *names = ls_array_file_part(path);
     d->set.source = path;
+    for (int k = 0; k < d->n; k++)
+        if (d->columns[k].file.cut) {
+            c = &d->columns[k];
+            d->source = ls_sys_text("%s (%" PRId64 " of %" PRId64 " texts cut to %" PRId64 " tokens)",
+                                    c->file.path, c->file.cut, c->file.type.dims[0], c->each);
+            return ls_sys_have(d->set.source = d->source);
+        }
     if (!c->file.text || c->each < MANY || strlen(path) <= LONG)
         return LS_OK;
     d->set.source = d->source = ls_sys_text("%.*s, %" PRId64 " columns", (int)(strlen(path) - strlen(names)),

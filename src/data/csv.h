@@ -14,6 +14,6 @@ ls_status ls_csv_field(const char *text, size_t n, size_t *at, ls_str *out, bool
  * tabs or bars. NULL: nothing else. For a message about a column that is not found. */
 const char *ls_csv_other_separator(const char *text, size_t n);
 /* What to do then; follows the name of the separator. */
-#define LS_CSV_OTHER                                                                                     \
-    "and only commas do so here: write the file again with commas and decimal points, for example in "   \
+#define LS_CSV_OTHER                                                                                   \
+    "and only commas do so here: write the file again with commas and decimal points, for example in " \
     "Python pandas.read_csv(FILE, sep=None, engine='python', decimal=',').to_csv(OTHER, index=False)"

@@ -14,12 +14,15 @@ typedef struct signature {
     const char *what;
 } signature;
 
-#define AT(offset, text, what) { offset, text, sizeof(text) - 1, what }
+#define AT(offset, text, what)               \
+    {                                        \
+        offset, text, sizeof(text) - 1, what \
+    }
 
 static const signature KINDS[] = {
     AT(0, "PAR1",
-       "a Parquet file" TABLE("read_parquet('FILE')")
-       ", or duckdb -c \"COPY 'FILE' TO 'FILE.csv' (HEADER)\""),
+       "a Parquet file" TABLE(
+           "read_parquet('FILE')") ", or duckdb -c \"COPY 'FILE' TO 'FILE.csv' (HEADER)\""),
     AT(0, "ARROW1", "an Arrow (Feather) file" TABLE("read_feather('FILE')")),
     AT(0, "FEA1", "a Feather file" TABLE("read_feather('FILE')")),
     AT(30, "[Content_Types].xml", "an Office file (.xlsx)" TABLE("read_excel('FILE')")),
@@ -28,7 +31,10 @@ static const signature KINDS[] = {
     AT(0, "PK\3\4", "a zip archive (an .npz file is one, too); unpack it"),
     AT(0, "\x1f\x8b", "a gzip file; unpack it with gunzip"),
     AT(0, "BZh", "a bzip2 file; unpack it with bunzip2"),
-    AT(0, "\xfd" "7zXZ", "an xz file; unpack it with unxz"),
+    AT(0,
+       "\xfd"
+       "7zXZ",
+       "an xz file; unpack it with unxz"),
     AT(0, "(\xb5/\xfd", "a zstd file; unpack it with unzstd"),
     AT(0, "7z\xbc\xaf\x27\x1c", "a 7z archive; unpack it"),
     AT(257, "ustar", "a tar archive; its name must end in .tar to be read as one"),

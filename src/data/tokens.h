@@ -23,8 +23,9 @@ typedef struct ls_token_footer {
 typedef struct ls_token_store {
     ls_mapping map;
     const uint8_t *ids;
-    const int64_t *ends; /* [documents]: increasing; the last is `tokens` */
-    const int64_t *rows; /* [documents]: increasing; all are below footer.rows */
+    const int64_t *ends;    /* [documents]: increasing; the last is `tokens` */
+    const int64_t *rows;    /* [documents]: increasing; all are below footer.rows */
+    const uint8_t *targets; /* [tokens]: not 0: the token is a target where it follows. NULL: all are */
     ls_token_footer footer;
     /* [n_parts]: the files and the tokenizer (ls_tokens_open). Owned, with their paths. */
     ls_dataset_part *parts;
@@ -68,4 +69,4 @@ ls_status ls_tokens_create(ls_token_writer *w, const char *path, uint64_t key, i
 ls_status ls_tokens_put(ls_token_writer *w, const int32_t *ids, int64_t n, int64_t row);
 /* `rows`: of the source. Releases w, also on failure. */
 ls_status ls_tokens_commit(ls_token_writer *w, int64_t rows);
-void ls_tokens_abort(ls_token_writer *w);       /* does nothing after a commit */
+void ls_tokens_abort(ls_token_writer *w); /* does nothing after a commit */

@@ -10,8 +10,10 @@
 #include "base/argument.h"
 #include "base/sys.h"
 #include "ckpt/elements.h"
+#include "lockstep/nn.h"
 #include "of_recipe.h"
 #include "ops/rules.h"
+#include "recipe/recipe_use.h"
 #include "setup/folder.h"
 #include "setup/setup.h"
 
@@ -19,16 +21,27 @@
  * short prompt should not pay for many rows. */
 static const int64_t PREFILL_ROWS[] = { 512, 128, 32 };
 
+/* A target may name layers of another program only: no word is missed here. */
+static ls_status add_lora(ls_graph *graph, const ls_lora_opts *lora)
+{
+    if (lora)
+        LS_TRY(ls_add_lora_with(graph, lora));
+    graph->lora_unused = NULL;
+    return LS_OK;
+}
+
 static ls_status build_encode(ls_graph *graph, const void *generator, int64_t size)
 {
     const ls_generator *g = generator;
     (void)size;
+    LS_TRY(add_lora(graph, g->model.lora));
     return g->model.encode(graph, &g->model, g->prompts);
 }
 
 static ls_status build_tokens(ls_graph *graph, const void *generator, int64_t tokens)
 {
     const ls_generator *g = generator;
+    LS_TRY(add_lora(graph, g->model.lora));
     return g->model.decode(graph, &g->model, g->prompts, g->beams, tokens);
 }
 
@@ -244,7 +257,7 @@ ls_status ls_generator_of(ls_generator **out, const ls_generation *model, const 
         g->parallel.rank = ls_group_rank(o->group);
     }
     ls_status s = generator_fill(g, w, o);
-    g->model.config = NULL;
+    g->model.config = g->model.lora = NULL;
     if (s != LS_OK)
         ls_generator_destroy(&g);
     *out = g;
@@ -276,9 +289,11 @@ ls_status ls_generator_of_recipe(ls_generator **out, const ls_recipe *r, const l
 {
     const ls_model_row *m = ls_recipe_model(r);
     ls_generation model;
+    ls_lora_opts lora;
     ls_arena a;
     ls_arena_init(&a);
     ls_status s = m->generation(&model, r, m->preset, &a);
+    model.lora = ls_recipe_lora(&lora, r) ? &lora : NULL;
     if (s == LS_OK)
         s = ls_generator_of(out, &model, w, o);
     ls_arena_release(&a);

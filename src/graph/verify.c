@@ -5,6 +5,7 @@
 
 #include "base/argument.h"
 #include "base/check.h"
+#include "base/field.h"
 #include "base/sys.h"
 #include "graph.h"
 #include "op.h"
@@ -71,7 +72,9 @@ ls_status ls_graph_finish(ls_graph *g)
     if (g->scope != &g->root)
         return ls_fail(LS_E_ARG, "graph \"%s\": scope \"%s\" is still open", g->name, g->scope->path);
     if (g->lora_unused && *g->lora_unused)
-        return ls_fail(LS_E_ARG, "ls_add_lora: the model has no linear layer that targets \"%s\" names",
-                       g->lora_unused);
+        return ls_fail_field(LS_E_USAGE, "targets",
+                             "%s: the model has no linear layer whose name ends so (lockstep inspect RECIPE "
+                             "lists its parameters)",
+                             g->lora_unused);
     return ls_graph_verify(g);
 }

@@ -12,9 +12,10 @@
 #include "base/str.h"
 #include "base/sys.h"
 #include "loop.h"
+#include "setup/base.h"
 #include "setup/export_model.h"
 
-static ls_status write_model(const char *from, const char *to, bool ema)
+static ls_status write_model(const char *from, const char *to, const ls_recipe *r)
 {
     ls_checkpoint c;
     const ls_weights_export_opts opts = { LS_WEIGHTS_EXPORT_DEFAULTS, .replace = true };
@@ -22,11 +23,13 @@ static ls_status write_model(const char *from, const char *to, bool ema)
     ls_str said = { 0 };
     LS_TRY(ls_checkpoint_open(&c, from, LS_VERIFY_SIZES, NULL));
     ls_weights *w = c.weights;
-    ls_status s = ema ? ls_checkpoint_use_ema(&c) : LS_OK;
+    ls_status s = r->eval.ema ? ls_checkpoint_use_ema(&c) : LS_OK;
+    if (s == LS_OK)
+        s = ls_base_merge(&c, r); /* of adapters: the whole model */
     if (s == LS_OK)
         s = ls_export_model(w, from, to, &how);
     if (s == LS_OK) {
-        ls_export_said(&said, w, to, how.format);
+        ls_export_said(&said, ls_weights_count(w), to, how.format);
         ls_log_info("model  %s", ls_str_text(&said));
     }
     ls_str_release(&said);
@@ -62,7 +65,7 @@ static ls_status export_to(const ls_loop *l, const char *key, const char *checkp
         s = ls_sys_have(to);
     if (s == LS_OK && (replace || stat(to, &st))) {
         s = make_parent(to);
-        s = s == LS_OK ? write_model(from, to, l->recipe->eval.ema) : s;
+        s = s == LS_OK ? write_model(from, to, l->recipe) : s;
     }
     free(from);
     free(to);

@@ -17,6 +17,7 @@
 #include "module_record.h"
 #include "record/remote.h"
 #include "record/step_folder.h"
+#include "setup/base.h"
 #include "step/state.h"
 #include "text/rouge.h"
 
@@ -114,6 +115,7 @@ char *ls_resume_text(const ls_resume_point *p, const ls_recipe *r, const ls_trai
     if (p->train)
         ls_data_record(&j, p->train, p->eval);
     ls_module_record(&j, r);
+    ls_base_record(&j, r, p->base);
     ls_json_text(&j, "recipe", yaml);
     ls_json_close_object(&j);
     ls_str_add(&j.out, yaml && !metrics.no_memory ? "\n" : NULL);
@@ -460,6 +462,7 @@ ls_status ls_resume_load(ls_resume_point *out, ls_resume_change *change, const c
 {
     ls_checkpoint c;
     json_t *j = NULL;
+    uint64_t base = 0;
     char text[ADVICE_ROOM];
     ls_status s;
     if (!ls_checkpoint_is(path) && ls_dcp_is(path))
@@ -479,12 +482,14 @@ ls_status ls_resume_load(ls_resume_point *out, ls_resume_change *change, const c
     }
     LS_TRY_TO(s, ls_json_parse(&j, c.trainer, strlen(c.trainer), path), done);
     LS_TRY_TO(s, check_unchanged(change, j, path, t, r, now), done);
+    LS_TRY_TO(s, ls_base_join(&c, r, t->group, &base), done);
     s = ls_trainer_load_state(t, &c, advice(text, path));
     if (s != LS_OK)
         goto done;
     t->skips = json_integer_value(json_object_get(j, "skips"));
     t->bad_skips = json_integer_value(json_object_get(j, "nonfinite_skips"));
     read_point(out, j);
+    out->base = base;
     set_steps_per_epoch(out, now->steps_per_epoch, r->train.steps > 0 ? r->train.steps : INT64_MAX);
     t->step_number = out->step; /* for messages */
     s = ls_metric_list_status(&out->evaluated);

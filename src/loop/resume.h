@@ -22,6 +22,7 @@ typedef struct ls_resume_point {
         double loss, seconds;
         int64_t samples, count, skipped, replaced;
     } sums;
+    uint64_t base;    /* ls_base_digest of the weights that checkpoints leave out; 0: none */
     bool epoch_ended; /* only of a point that was read: `ended` was written */
     ls_run_metrics metrics;
     ls_metric_list evaluated; /* the last evaluation. Of a point that was read it is owned */

@@ -6,6 +6,7 @@
 
 #include "base/background.h"
 #include "base/log.h"
+#include "setup/base.h"
 #include "setup/companions.h"
 #include "setup/setup.h"
 #include "step/trainer.h"
@@ -58,14 +59,16 @@ ls_status ls_snapshot_save(ls_snapshots *s, ls_trainer *t, const ls_recipe *r, l
         ls_log_debug("the checkpoint of step %lld waits for the one before it", (long long)at->step);
     LS_TRY(ls_snapshots_finish(s, d));
     char *config = ls_recipe_config_json(r, at->train ? at->train->end_token : NULL),
-         *trainer = ls_resume_text(at, r, t);
+         *trainer = ls_resume_text(at, r, t), *adapter = NULL;
     ls_companions beside = { 0 };
     if (d->rank == 0)
         find_companions(&beside, r);
+    ls_status status = ls_base_adapter_text(&adapter, r, &t->compiled.units);
     const ls_checkpoint_contents texts = { .config = config,
                                            .trainer = trainer,
                                            .beside = beside.at,
                                            .n_beside = beside.n,
+                                           .adapter = adapter,
                                            .max_file = (uint64_t)r->checkpoint.max_file,
                                            .per_rank = r->checkpoint.files == LS_FILES_PER_RANK,
                                            .replace = at->step == s->from };
@@ -79,8 +82,8 @@ ls_status ls_snapshot_save(ls_snapshots *s, ls_trainer *t, const ls_recipe *r, l
                                .trainer = t,
                                .room = t->staging,
                                .contents = &texts };
-    ls_status status = config && trainer ? LS_OK
-                                         : ls_fail(LS_E_MEMORY, "no memory for the texts of a checkpoint");
+    if (status == LS_OK && !(config && trainer))
+        status = ls_fail(LS_E_MEMORY, "no memory for the texts of a checkpoint");
     if (status == LS_OK && !what.beside)
         status = ls_metrics_saving(d);
     if (status == LS_OK)
@@ -88,5 +91,6 @@ ls_status ls_snapshot_save(ls_snapshots *s, ls_trainer *t, const ls_recipe *r, l
     ls_companions_release(&beside);
     free(config);
     free(trainer);
+    free(adapter);
     return status;
 }

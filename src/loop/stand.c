@@ -58,6 +58,7 @@ ls_status ls_loop_save(ls_loop *l, const ls_epoch_sum *sum, int64_t epoch, const
                            .steps_per_epoch = l->steps_per_epoch,
                            .base_step = l->from.base_step,
                            .base_epoch = l->from.base_epoch,
+                           .base = l->from.base,
                            .metrics = l->run->metrics,
                            .evaluated = l->run->eval,
                            .ended = ended,

@@ -23,13 +23,13 @@ typedef struct builder {
     ls_graph *g;
     const ls_decoder_config *c;
     ls_init weight, zero;
-    /* Positions of the tokens in the caches of keys and values. LS_NONE: there are no caches, and the tokens
-     * are whole sequences. */
+    /* Positions of the tokens in their documents, and so in the caches of keys and values. LS_NONE: the
+     * tokens are whole sequences. */
     ls_value positions;
     /* The row whose text each row goes on from. LS_NONE: each from itself or, in a program that reads
      * prompts, the tokens belong to the first beam of each prompt. */
     ls_value from;
-    int64_t prompts, beams;
+    int64_t prompts, beams; /* prompts 0: there are no caches */
 } builder;
 
 static ls_value linear(const builder *b, const char *name, ls_value x, int64_t out, bool bias)
@@ -62,8 +62,8 @@ static ls_value attention(const builder *b, ls_value x, int64_t i)
     const double scale = 1.0 / sqrt((double)c->head_dim);
     q = ls_rope(b->g, q, b->positions, c->head_dim, c->rope_theta);
     k = ls_rope(b->g, k, b->positions, c->head_dim, c->rope_theta);
-    if (!b->positions.id) {
-        ls_value y = ls_attention(b->g, q, k, v, LS_NONE, c->head_dim, scale, true);
+    if (!b->prompts) {
+        ls_value y = ls_packed_attention(b->g, q, k, v, b->positions, c->head_dim, scale);
         return linear(b, "o_proj", ls_attention_dropout(b->g, "dropout", y, c->attention_dropout),
                       c->hidden_size, c->output_bias);
     }
@@ -146,8 +146,10 @@ ls_status ls_decoder_build(ls_graph *g, const ls_decoder_config *c, int64_t batc
     LS_ARG(c);
     LS_TRY(decoder_check(c));
     ls_tensor_plan(g, TENSOR_PLAN);
-    const builder b = decoder_begin(g, c);
+    builder b = decoder_begin(g, c);
     const ls_type ids = LS_TYPE(LS_I32, batch, c->seq_length);
+    if (c->packed)
+        b.positions = ls_input(g, "positions", ids);
     ls_value table, x = layers(&b, ls_input(g, "ids", ids), &table), logits = decoder_head(&b, x, table);
     ls_language_outputs(g, logits, ls_input(g, "targets", ids));
     return ls_graph_finish(g);

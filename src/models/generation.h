@@ -5,7 +5,8 @@
 #include "lockstep/models.h"
 
 typedef struct ls_generation {
-    const void *config; /* of the builders; it must live until the programs are built */
+    const void *config;              /* of the builders; it must live until the programs are built, */
+    const struct ls_lora_opts *lora; /* and so must this: adapters; NULL: none */
     int64_t vocabulary;
     int64_t places; /* tokens that the caches hold */
     /* Of a model that reads a source and writes a target: the most tokens of a source, the token behind

@@ -66,17 +66,18 @@ ls_value ls_attention_dropout(ls_graph *g, const char *name, ls_value y, double 
     if (nothing_to_do(g, y, p))
         return y;
     const ls_node *n = ls_node_of(g, y);
-    if (n->op != &ls_op_attention || n->n_in > 5) {
+    enum { KEY = 5, POSITIONS };
+    if (n->op != &ls_op_attention || (n->n_in > KEY && ls_present(n->in[KEY]))) {
         ls_graph_error(g, LS_E_ARG, "%s has no probabilities to drop; give what ls_attention returned",
                        n->op->name);
         return (ls_value){ .id = -1 };
     }
     ls_attention_attrs a = *(const ls_attention_attrs *)n->attrs;
-    ls_value in[6] = { { 0 } };
+    ls_value in[POSITIONS + 1] = { { 0 } };
     for (int k = 0; k < n->n_in; k++)
         in[k] = n->in[k];
     a.dropout = p;
     a.purpose = purpose(g, name);
-    in[5] = random_key(g);
-    return ls_graph_apply(g, &ls_op_attention, 6, in, &a);
+    in[KEY] = random_key(g);
+    return ls_graph_apply(g, &ls_op_attention, ls_present(in[POSITIONS]) ? POSITIONS + 1 : KEY + 1, in, &a);
 }

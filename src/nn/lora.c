@@ -84,7 +84,7 @@ ls_value ls_lora_adapt(ls_graph *g, ls_value x, ls_value y, int64_t out)
         return y;
     if (o.rank > in || o.rank > out) {
         ls_graph_error(
-            g, LS_E_SHAPE,
+            g, LS_E_USAGE,
             "an adapter of rank %lld for a layer of %lld inputs and %lld outputs: the rank can be no "
             "more than the smaller of them",
             (long long)o.rank, (long long)in, (long long)out);

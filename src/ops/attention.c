@@ -4,7 +4,7 @@
 #include "rules.h"
 #include "base/argument.h"
 
-enum { Q, K, V, BIAS, IDS, KEY };
+enum { Q, K, V, BIAS, IDS, KEY, POSITIONS };
 
 static int64_t heads(const ls_type *t, const ls_attention_attrs *a) { return t->dims[2] / a->head_dim; }
 
@@ -21,6 +21,22 @@ static ls_status check_bias(const ls_infer *i, const ls_type *b, const ls_type *
                           b->dims[2] == q->dims[1] && b->dims[3] == k->dims[1],
                       "bias is [1 or batch, heads, Tq, Tk], or [heads, Tq + Tk - 1]");
     return LS_OK;
+}
+
+static bool has(const ls_infer *i, int k) { return i->n_in > k && i->in[k].ndim >= 0; }
+
+/* Positions divide a sample into documents; only what follows from q and k goes on inside them. */
+static ls_status check_positions(const ls_infer *i, int first, int ids)
+{
+    const int positions = ids + POSITIONS - IDS;
+    if (!has(i, positions))
+        return LS_OK;
+    const ls_type *q = &i->in[first + Q], *k = &i->in[first + K];
+    LS_RULE_CHECK(i, ((const ls_attention_attrs *)i->attrs)->causal && q->dims[1] == k->dims[1],
+                  "attention by positions is causal, of as many queries as keys");
+    LS_RULE_CHECK(i, !has(i, first + BIAS) && !has(i, ids),
+                  "positions have no bias and no padding beside them");
+    return ls_infer_expect(i, positions, &LS_TYPE(LS_I32, k->dims[0], k->dims[1]), "positions");
 }
 
 static ls_status check_operands(const ls_infer *i, int first, int ids, ls_type *lse)
@@ -41,9 +57,10 @@ static ls_status check_operands(const ls_infer *i, int first, int ids, ls_type *
     const ls_type *b = i->n_in > first + BIAS ? &i->in[first + BIAS] : NULL;
     if (b && b->ndim >= 0)
         LS_TRY(check_bias(i, b, q, k));
-    if (i->n_in > ids && i->in[ids].ndim >= 0)
+    if (has(i, ids))
         LS_TRY(ls_infer_expect(i, ids, &LS_TYPE(LS_I32, k->dims[0], k->dims[1]), "ids"));
-    const bool keyed = i->n_in > ids + 1 && i->in[ids + 1].ndim >= 0;
+    LS_TRY(check_positions(i, first, ids));
+    const bool keyed = has(i, ids + 1);
     LS_RULE_CHECK(i, a->dropout >= 0 && a->dropout < 1 && keyed == (a->dropout > 0),
                   "dropout %g is not in [0, 1), or has no key", a->dropout);
     if (keyed)
@@ -61,7 +78,7 @@ static ls_status infer_attention(ls_infer *i)
     return LS_OK;
 }
 
-static ls_status infer_attention_grad(ls_infer *i) /* dy, q, k, v, bias?, y, lse, ids?, key? */
+static ls_status infer_attention_grad(ls_infer *i) /* dy, q, k, v, bias?, y, lse, ids?, key?, positions? */
 {
     ls_type lse;
     LS_TRY(check_operands(i, 1, 7, &lse));
@@ -97,14 +114,15 @@ static ls_cost cost_attention_grad(const ls_infer *i) { return cost(i, 1, 5); }
 static void grad_attention(ls_grad *c)
 {
     const ls_node *n = c->node;
-    ls_value bias = n->n_in > BIAS ? n->in[BIAS] : LS_NONE, ids = n->n_in > IDS ? n->in[IDS] : LS_NONE,
-             key = n->n_in > KEY ? n->in[KEY] : LS_NONE;
-    ls_value in[] = { c->dout[0], n->in[Q], n->in[K], n->in[V], bias, n->out[0], n->out[1], ids, key };
-    ls_value dq = ls_graph_apply(c->g, &ls_op_attention_grad,
-                                 ls_present(key)   ? 9
-                                 : ls_present(ids) ? 8
-                                                   : 7,
-                                 in, n->attrs);
+    ls_value more[POSITIONS + 1] = { { 0 } };
+    for (int j = BIAS; j < n->n_in; j++)
+        more[j] = n->in[j];
+    const ls_value bias = more[BIAS], in[] = { c->dout[0], n->in[Q],  n->in[K],  n->in[V],  bias,
+                                               n->out[0],  n->out[1], more[IDS], more[KEY], more[POSITIONS] };
+    int n_in = sizeof in / sizeof *in;
+    while (n_in > 7 && !ls_present(in[n_in - 1]))
+        n_in--;
+    ls_value dq = ls_graph_apply(c->g, &ls_op_attention_grad, n_in, in, n->attrs);
     for (int j = 0; j < 3; j++)
         c->din[j] = ls_nth(c->g, dq, j);
     if (ls_present(bias))
@@ -135,13 +153,13 @@ static const ls_attr_field FIELDS[] = {
 };
 const ls_op ls_op_attention = {
     .name = "attention",
-    .rule = "@b t h*, b s! h*, b s! h*, ~b h t s | h d!, b s, k! -> b t h, b h t",
+    .rule = "@b t h*, b s! h*, b s! h*, ~b h t s | h d!, b s, k!, b s -> b t h, b h t",
     .dims = dims_attention,
     .min_in = 3,
-    .max_in = 6,
+    .max_in = 7,
     .n_out = 2,
     .flags = LS_OP_AT,
-    .optional_in = 1 << BIAS | 1 << IDS | 1 << KEY,
+    .optional_in = 1 << BIAS | 1 << IDS | 1 << KEY | 1 << POSITIONS,
     .attrs_size = sizeof(ls_attention_attrs),
     .fields = FIELDS,
     .infer = infer_attention,
@@ -154,9 +172,9 @@ const ls_op ls_op_attention_grad = {
     .name = "attention_grad",
     .rule = LS_RULE_LATER,
     .min_in = 7,
-    .max_in = 9,
+    .max_in = 10,
     .n_out = 3,
-    .optional_in = 1 << 4 | 1 << 7 | 1 << 8,
+    .optional_in = 1 << 4 | 1 << 7 | 1 << 8 | 1 << 9,
     .flags = LS_OP_NO_GRAD | LS_OP_AT,
     .attrs_size = sizeof(ls_attention_attrs),
     .fields = FIELDS,
@@ -179,4 +197,13 @@ ls_value ls_padded_attention(ls_graph *g, ls_value q, ls_value k, ls_value v, ls
     LS_ARG_OR(g, ((ls_value){ .id = -1 }));
     ls_attention_attrs a = { .head_dim = head_dim, .scale = scale, .pad = pad };
     return ls_graph_apply(g, &ls_op_attention, 5, (ls_value[]){ q, k, v, bias, ids }, &a);
+}
+
+ls_value ls_packed_attention(ls_graph *g, ls_value q, ls_value k, ls_value v, ls_value positions,
+                             int64_t head_dim, double scale)
+{
+    LS_ARG_OR(g, ((ls_value){ .id = -1 }));
+    ls_attention_attrs a = { .head_dim = head_dim, .causal = true, .scale = scale };
+    const ls_value in[] = { q, k, v, LS_NONE, LS_NONE, LS_NONE, positions };
+    return ls_graph_apply(g, &ls_op_attention, positions.id ? 7 : 3, in, &a);
 }

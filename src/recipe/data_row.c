@@ -1,5 +1,5 @@
 /* data_row.c - the table of data sets. */
-#include "data_row.h"
+#include "data_arrays.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -155,15 +155,6 @@ static ls_status check_pictures(const ls_recipe *r)
     return LS_OK;
 }
 
-/* What the model does with a field of numbers or classes. */
-typedef struct field_use {
-    ls_dtype type;
-    int64_t below;
-    bool ignorable, missing;
-    ls_array_range range;
-} field_use;
-static field_use use_of(const ls_recipe *r, const char *field);
-
 /* The columns that the losses name, each once. Returns how many. */
 static int columns_of(ls_array_field out[3 * LS_RECIPE_LIST], const ls_recipe *r)
 {
@@ -176,15 +167,11 @@ static int columns_of(ls_array_field out[3 * LS_RECIPE_LIST], const ls_recipe *r
             k++;
         if (!name || k < n)
             continue;
-        const field_use use = use_of(r, name);
-        out[n++] = (ls_array_field){ .field = name, .as = use.type, .range = use.range };
+        const ls_array_field as = ls_recipe_array_field(r, name, NULL);
+        out[n++] = (ls_array_field){ .field = name, .as = as.as, .range = as.range };
     }
     return n;
 }
-
-/* The part of the samples that is held out where no files for evaluation are named. Where nothing is
- * evaluated, all are trained on. */
-static double held_out(const ls_recipe *r) { return r->eval.every_epochs < 0 ? 0 : r->data.eval_fraction; }
 
 /* What both splits and files have in common. */
 static ls_images_options picture_options(const ls_recipe *r, int classes)
@@ -195,7 +182,7 @@ static ls_images_options picture_options(const ls_recipe *r, int classes)
                                 .path = r->data.path,
                                 .train = r->data.train_images,
                                 .eval = r->data.eval_images,
-                                .eval_fraction = held_out(r),
+                                .eval_fraction = ls_recipe_held_out(r),
                                 .classes = masks                ? (int)r->model.outputs.at[0].type.dims[2]
                                            : r->model.outputs.n ? 0
                                                                 : classes,
@@ -258,7 +245,8 @@ static ls_status open_text(ls_dataset **out, const ls_recipe *r, ls_split split,
                                       .threads = o->threads,
                                       .progress = o->progress,
                                       .context = o->context,
-                                      .train_percentage = r->data.train_percentage };
+                                      .train_percentage = r->data.train_percentage,
+                                      .too_long = r->data.too_long };
     return ls_text_open_with(out, split, r->data.train_text, r->data.tokenizer, r->data.seq_length, &options);
 }
 
@@ -287,150 +275,6 @@ static ls_status open_pairs(ls_dataset **out, const ls_recipe *r, ls_split split
                                        .context = o->context };
     return ls_pairs_open_with(out, split, r->data.train_text, r->data.tokenizer, r->data.source_length,
                               r->data.target_length, &options);
-}
-
-/* ---- arrays */
-
-static bool is(const char *name, const char *field) { return name && !strcmp(name, field); }
-
-/* Of what a loss does not say, a module's own graph says it. */
-static field_use use_of(const ls_recipe *r, const char *field)
-{
-    const ls_dtype floats = r->precision.param == LS_F64 ? LS_F64 : LS_F32;
-    const ls_module_field read = ls_shared_model_field(r, field);
-    field_use use = { .type = ls_dtype_is_float(read.type) ? floats : read.type,
-                      .ignorable = read.valid,
-                      .range = read.weight ? LS_ARRAY_FROM_0 : LS_ARRAY_ANY };
-    for (int i = 0; i < r->loss.n; i++) {
-        const ls_task_loss *l = &r->loss.at[i];
-        const bool target = is(l->target ? l->target : l->of, field),
-                   labels = l->kind == LS_LOSS_CROSS_ENTROPY;
-        if (is(l->weight, field) || is(l->mask, field))
-            use.range = LS_ARRAY_FROM_0;
-        else if (target && l->kind == LS_LOSS_BCE)
-            use.range = LS_ARRAY_0_TO_1;
-        use.missing |= target && !labels && r->data.missing == LS_MISSING_MASK;
-        if (target && labels)
-            use = (field_use){ .type = LS_I32,
-                               .below = ls_recipe_loss_classes(r, l),
-                               .ignorable = !l->weight };
-    }
-    return use;
-}
-
-static ls_status check_arrays(const ls_recipe *r)
-{
-    if (!r->data.train.n)
-        return ls_fail(LS_E_USAGE, "%s: data.type arrays needs data.train: {FIELD: FILE.npy, ...}",
-                       ls_recipe_where(r, "data.type"));
-    for (int i = 0; i < r->data.class_names.n; i++) {
-        bool label = false;
-        for (int k = 0; k < r->loss.n; k++)
-            label |= r->loss.at[k].kind == LS_LOSS_CROSS_ENTROPY &&
-                     is(r->loss.at[k].target ? r->loss.at[k].target : r->loss.at[k].of,
-                        r->data.class_names.at[i].field);
-        if (!label)
-            return ls_fail(LS_E_USAGE, "%s: no loss of type cross_entropy has the target '%s'",
-                           ls_recipe_where(r, "data.class_names"), r->data.class_names.at[i].field);
-    }
-    return LS_OK;
-}
-
-static ls_array_field array_of(const ls_recipe *r, const char *field, const char *file)
-{
-    const field_use use = use_of(r, field);
-    return (ls_array_field){ .field = field,
-                             .file = file,
-                             .as = use.type,
-                             .below = use.below,
-                             .ignorable = use.ignorable,
-                             .range = use.range,
-                             .missing = use.missing,
-                             .classes = use.below ? ls_recipe_class_names(r, field) : NULL };
-}
-
-static ls_status open_arrays(ls_dataset **out, const ls_recipe *r, ls_split split, const ls_data_opening *o)
-{
-    const bool both = !r->data.eval.n && held_out(r) > 0, train = split == LS_SPLIT_TRAIN || both;
-    const char *key = train ? "data.train" : "data.eval";
-    const ls_file_list *files = train ? &r->data.train : &r->data.eval;
-    ls_array_field arrays[LS_RECIPE_LIST];
-    (void)o;
-    for (int i = 0; i < files->n; i++)
-        arrays[i] = array_of(r, files->at[i].field, files->at[i].file);
-    if (!files->n)
-        return ls_fail(LS_E_USAGE,
-                       "%s: it is empty, and eval.every_epochs -1 trains on all rows: name files for "
-                       "evaluation",
-                       ls_recipe_where(r, key));
-    const ls_status s = both ? ls_arrays_split(out, split, held_out(r), files->n, arrays)
-                             : ls_arrays_open(out, split, files->n, arrays);
-    return s == LS_E_USAGE || s == LS_E_SHAPE || s == LS_E_UNSUPPORTED
-               ? ls_fail_in(LS_E_USAGE, "%s", ls_recipe_where(r, key))
-               : s;
-}
-
-/* The file of a field in the recipe; NULL: it has none. */
-static const char *file_of(const ls_recipe *r, const char *field)
-{
-    const ls_file_list *lists[] = { &r->data.eval, &r->data.train };
-    for (int k = 0; k < 2; k++)
-        for (int i = 0; i < lists[k]->n; i++)
-            if (!strcmp(lists[k]->at[i].field, field))
-                return lists[k]->at[i].file;
-    return NULL;
-}
-
-/* "FIELD=FILE" of this field, else the word for all fields; NULL: neither is there. */
-static const char *word_of(const char *field, int n_fields, const char *const *fields, int n,
-                           const char *const *words)
-{
-    const char *all = NULL;
-    for (int i = 0; i < n; i++) {
-        bool named = false;
-        for (int k = 0; k < n_fields && !named; k++) {
-            const size_t length = strlen(fields[k]);
-            named = !strncmp(words[i], fields[k], length) && words[i][length] == '=';
-            if (named && !strcmp(fields[k], field))
-                return words[i] + length + 1;
-        }
-        all = named ? all : words[i];
-    }
-    return all;
-}
-
-/* The file of a field as ls_arrays_open takes it: what the user gives, with the columns of the recipe. */
-static ls_status name_rows(char **out, const ls_recipe *r, const char *field, const char *word)
-{
-    const char *file = file_of(r, field);
-    *out = NULL;
-    if (!word)
-        return ls_fail(LS_E_USAGE, "field \"%s\" has no file: give one file for all fields, or %s=FILE",
-                       field, field);
-    *out = ls_sys_text("%s%s", word, *ls_array_file_part(word) || !file ? "" : ls_array_file_part(file));
-    return ls_sys_have(*out);
-}
-
-ls_status ls_recipe_rows(ls_dataset **out, const ls_recipe *r, int n_fields, const char *const *fields,
-                         int n_words, const char *const *words)
-{
-    ls_array_field arrays[LS_RECIPE_LIST] = { 0 }; /* a model may read no field */
-    char *names[LS_RECIPE_LIST] = { NULL };
-    ls_status s = LS_OK;
-    int whole = 0;
-    for (int i = 0; i < n_words; i++)
-        whole += !strchr(words[i], '=');
-    if (whole > 1)
-        return ls_fail(LS_E_USAGE, "%d files for all fields: give one, or FIELD=FILE for each field", whole);
-    for (int k = 0; k < n_fields && s == LS_OK; k++) {
-        s = name_rows(&names[k], r, fields[k], word_of(fields[k], n_fields, fields, n_words, words));
-        arrays[k] = array_of(r, fields[k], names[k]);
-    }
-    if (s == LS_OK)
-        s = ls_arrays_open(out, LS_SPLIT_EVAL, n_fields, arrays);
-    for (int k = 0; k < n_fields; k++)
-        free(names[k]);
-    return s == LS_E_SHAPE ? ls_fail_in(LS_E_USAGE, "new rows") : s;
 }
 
 /* ---- of a module */
@@ -467,12 +311,12 @@ const ls_data_row LS_DATA[] = {
       LS_SAMPLES_IMAGES, "listing", check_pictures, open_pictures, true, false },
     { "shapes", "path mean std" AUGMENT, LS_SAMPLES_IMAGES, "drawing", check_known, open_images, false,
       true },
-    { "text", FILES "train_percentage documents field seq_length pack", LS_SAMPLES_TEXT, "tokenizing",
-      check_text, open_text, false, false },
+    { "text", FILES "train_percentage documents field seq_length pack too_long", LS_SAMPLES_TEXT,
+      "tokenizing", check_text, open_text, false, false },
     { "pairs", FILES "source target prefix source_length target_length train_samples eval_samples",
       LS_SAMPLES_PAIRS, "tokenizing", check_pairs, open_pairs, false, false },
-    { "arrays", "train eval class_names eval_fraction missing sampler", LS_SAMPLES_FIELDS, "reading",
-      check_arrays, open_arrays, false, true },
+    { "arrays", "train eval class_names eval_fraction missing sampler tokenizer", LS_SAMPLES_FIELDS,
+      "reading", ls_check_arrays, ls_open_arrays, false, true },
     { "module", "config", LS_SAMPLES_FIELDS, "reading", check_module, open_module, false, true },
     { NULL, NULL, LS_SAMPLES_IMAGES, NULL, NULL, NULL, false, false },
 };

@@ -56,6 +56,9 @@ static inline const char *ls_recipe_class_names(const ls_recipe *r, const char *
     return NULL;
 }
 
+/* Whether the loss is of classes of the words of a text: its output is [tokens, classes]. */
+bool ls_recipe_has_tags(const ls_recipe *r, const ls_task_loss *l);
+
 /* What data.augment asks for. */
 ls_augment ls_recipe_augment(const ls_recipe *r);
 ls_status ls_recipe_check_augment(const ls_recipe *r);

@@ -28,7 +28,8 @@ static void decoder_config(ls_decoder_config *out, const ls_recipe *r, const voi
                                 .attention_dropout = r->model.attention_dropout,
                                 .tied = r->model.tied,
                                 .qkv_bias = p->qkv_bias,
-                                .block = p->block };
+                                .block = p->block,
+                                .packed = r->data.pack == LS_PACK_DOCUMENTS };
 }
 
 static ls_status decoder_build(ls_graph *g, const ls_recipe *r, const void *preset, int64_t batch)
@@ -159,8 +160,6 @@ static const ls_key DECODER_ROWS[] = {
       .help = "key and value heads (grouped-query attention); divides `heads`; 0: as many as `heads`" },
     { "model.rope_theta", LS_KEY_REAL, AT(model.rope_theta), "10000", 1, 1e12, .type = "model.type",
       .help = "base of the rotary positions" },
-    { "model.init_deviation", LS_KEY_REAL, AT(model.init_deviation), "0.02", 0, 100, .type = "model.type",
-      .help = "standard deviation of initial weights" },
 };
 
 extern const ls_model_row ls_llama_row, ls_qwen2_row;

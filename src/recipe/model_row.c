@@ -5,11 +5,14 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "graph/graph.h"
+#include "lockstep/nn.h"
 #include "recipe_fields.h"
+#include "recipe_use.h"
 
 extern const ls_model_row ls_vit_row, ls_mlp_row, ls_resnet18_row, ls_resnet34_row, ls_resnet50_row,
     ls_convnext_tiny_row, ls_convnext_small_row, ls_convnext_base_row, ls_llama_row, ls_qwen2_row, ls_t5_row,
-    ls_unet_row, ls_module_row;
+    ls_unet_row, ls_bert_row, ls_module_row;
 
 const ls_model_row *const LS_MODELS[] = { &ls_vit_row,
                                           &ls_mlp_row,
@@ -23,6 +26,7 @@ const ls_model_row *const LS_MODELS[] = { &ls_vit_row,
                                           &ls_qwen2_row,
                                           &ls_t5_row,
                                           &ls_unet_row,
+                                          &ls_bert_row,
                                           &ls_module_row,
                                           NULL };
 
@@ -45,8 +49,15 @@ const ls_model_row *ls_recipe_model(const ls_recipe *r)
 
 ls_status ls_recipe_build(ls_graph *g, const void *recipe, int64_t batch)
 {
-    const ls_model_row *m = ls_recipe_model(recipe);
-    return m->build(g, recipe, m->preset, batch);
+    const ls_recipe *r = recipe;
+    const ls_model_row *m = ls_recipe_model(r);
+    ls_lora_opts lora;
+    if (ls_recipe_lora(&lora, r))
+        LS_TRY(ls_add_lora_with(g, &lora));
+    const ls_status s = m->build(g, recipe, m->preset, batch);
+    return r->train.lora.rank && g->status == LS_E_USAGE
+               ? ls_fail_in(ls_graph_status(g), "%s", ls_recipe_where(r, "train.lora.rank"))
+               : s;
 }
 
 const char *ls_model_list(char out[LS_MODEL_LIST], ls_model_test passes)

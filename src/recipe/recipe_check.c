@@ -166,6 +166,12 @@ static ls_status check_train(const ls_recipe *r)
                        "example with --set train.micro_batch=%lld",
                        at(r, "train.micro_batch"), micro, batch, at(r, "train.global_batch"),
                        fitting(batch, micro));
+    if (r->train.lora.rank && !r->model.init_strict)
+        return ls_fail(
+            LS_E_USAGE,
+            "%s: with train.lora every frozen parameter comes from model.init: leave this key out, "
+            "and name what the weights lack in model.reset and train.lora.save",
+            at(r, "model.init_strict"));
     const ls_choice_row *optimizer = &LS_OPTIMIZERS[r->optimizer.type],
                         *schedule = &LS_SCHEDULES[r->schedule.type];
     if (optimizer->check)
@@ -301,6 +307,9 @@ static ls_status check_useful(const ls_recipe *r, const char *key, bool useful, 
 static ls_status check_held_out(const ls_recipe *r)
 {
     const ls_samples of = ls_recipe_data(r)->samples;
+    if (of == LS_SAMPLES_FIELDS)
+        LS_TRY(check_useful(r, "data.tokenizer", ls_model_has_key(ls_recipe_model(r), "pad_token"),
+                            "the model reads no texts"));
     return check_useful(r, "data.eval_fraction",
                         of == LS_SAMPLES_TEXT || of == LS_SAMPLES_PAIRS || r->eval.every_epochs >= 0,
                         "with eval.every_epochs -1 nothing is evaluated, and all samples are trained on");

@@ -105,7 +105,7 @@ static ls_status name_classes(ls_recipe *r)
             ls_recipe_class_names(r, field))
             continue;
         const char *origin = ls_recipe_setting(r->state, "data.train")->origin;
-        ls_status s = ls_columns_classes(&classes, file, field);
+        ls_status s = ls_columns_classes(&classes, file, field, ls_recipe_has_tags(r, l));
         if (s != LS_OK)
             s = ls_fail_in(s == LS_E_UNSUPPORTED ? LS_E_USAGE : s, "%s", ls_recipe_where(r, "data.train"));
         if (s == LS_OK && classes)

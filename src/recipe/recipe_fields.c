@@ -114,6 +114,7 @@ static const ls_key LAST[] = {
       .help = "names of parameters or modules that are not trained; `*` matches inside one part of a name, "
               "and a word with ! in front takes names out again: `\"* !head\"` freezes all but head. They "
               "have no gradient and no optimizer state, and are stored in precision.param" },
+#include "keys_lora.inc"
     { "train.label_smoothing", LS_KEY_REAL, AT(train.label_smoothing), "0", 0, 1, .below = true,
       .type = "model.type",
       .help = "of classifiers of images and of losses of type cross_entropy, as PyTorch's "
@@ -389,9 +390,9 @@ static const ls_key LAST[] = {
       NEEDS(SAVES, "checkpoint.files whole"), .help = "larger models are split into several files" },
     { "checkpoint.export", LS_KEY_TEXT, AT(checkpoint.export_to), "", .may_change = true, NEEDS(SAVES),
       .help = "file in the run's folder to which the whole model is exported when the run is finished, as by "
-              "`lockstep export`: `model.pt`, `full_model/model.safetensors`, `model.gguf` for llama.cpp, "
-              "`model/`, "
-              "a folder for transformers, or `model.dcp`, a directory of torch.distributed.checkpoint; "
+              "`lockstep export`: `model.pt`, `full_model/model.safetensors`, `my-llama.gguf` for llama.cpp, "
+              "`my-llama/`, "
+              "a folder for transformers, or `my-llama.dcp`, a directory of torch.distributed.checkpoint; "
               "empty: none" },
     { "checkpoint.export_best", LS_KEY_TEXT, AT(checkpoint.export_best), "", .may_change = true,
       NEEDS(SAVES, "checkpoint.async false"),

@@ -57,7 +57,7 @@ const ls_foreign_name LS_FOREIGN_NAMES[] = {
     { "sampler weighted_sampler weighted_random_sampler balanced_sampling class_balanced", "data.sampler",
       "uniform, balanced, or weights:FIELD" },
     { "group_by_length length_column_name bucket_by_length", NULL,
-      MISSING "data.pack: true wastes no padding" },
+      MISSING "data.pack: documents needs little padding" },
     /* how long */
     { "num_train_epochs num_epochs run.epochs max_epochs n_epochs nepochs total_epochs", "train.epochs",
       "a whole number" },
@@ -193,15 +193,20 @@ const ls_foreign_name LS_FOREIGN_NAMES[] = {
     { "float8 fp8 fp8_recipe enable_fsdp_float8_all_gather load_in_8bit load_in_4bit quantization "
       "quantize bnb_4bit_compute_dtype quantization_config",
       NULL, MISSING "precision.param has f32, bf16 and f16" },
-    { "lora lora_r lora_alpha lora_rank lora_dropout lora_target_modules peft adapter qlora", NULL,
-      MISSING "train.freeze trains a part of the parameters" },
+    { "lora lora_r lora_rank peft adapter", "train.lora.rank", "the rank of the adapters, as 16" },
+    { "lora_alpha", "train.lora.alpha", "the adapters' part is multiplied by alpha / rank" },
+    { "lora_dropout", "train.lora.dropout", "dropout of the adapters' input" },
+    { "lora_target_modules target_modules lora_target_linear", "train.lora.targets",
+      "the last parts of layers' names, or all-linear" },
+    { "modules_to_save lora_modules_to_save", "train.lora.save", "modules that are trained whole" },
+    { "use_rslora peft_use_rslora", "train.lora.rslora", "true: the factor is alpha / sqrt(rank)" },
     /* ranks */
     { "world_size nproc_per_node num_processes devices gpus num_gpus n_gpus nprocs nproc n_gpu "
       "num_devices gpus_per_node ngpus_per_node gpus_per_trial",
       "workers", "the ranks of the run; on several hosts mpirun or srun starts them (docs/ranks.md)" },
     { "nnodes num_nodes num_machines nodes n_nodes hostfile hosts", NULL,
       "use `lockstep train RECIPE --hosts a:4,b:4` (docs/howto/several-hosts.md)" },
-    { "rank world_rank global_rank node_rank machine_rank rank0_only dp_rank tp_rank local_world_size "
+    { "world_rank global_rank node_rank machine_rank rank0_only dp_rank tp_rank local_world_size "
       "local_rank master_addr master_port main_process_ip main_process_port dist_url init_method "
       "rdzv_backend rdzv_endpoint rdzv_id rdzv_conf standalone start_method process_group group_rank "
       "multiprocessing_distributed main_training_function same_network monitor_interval pg_options "

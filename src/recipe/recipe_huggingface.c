@@ -7,6 +7,7 @@
 #include "base/find.h"
 #include "base/json.h"
 #include "base/sys.h"
+#include "ckpt/adapter.h"
 #include "ckpt/elements.h"
 #include "lockstep/tokenizer.h"
 #include "data_row.h"
@@ -305,6 +306,19 @@ static ls_status apply(ls_recipe_state *state, const json_t *config, const char 
     return LS_OK;
 }
 
+/* Of an adapter, too. *folder becomes that of its base, if it has no config.json itself. */
+static ls_status apply_adapter_of(ls_recipe_state *state, char **folder)
+{
+    char *base = NULL;
+    LS_TRY(ls_recipe_apply_adapter(state, *folder));
+    if (ls_file_in(*folder, "config.json"))
+        return LS_OK;
+    LS_TRY(ls_recipe_find_base(&base, *folder, huggingface_text_of(state, "train.lora.base")));
+    free(*folder);
+    *folder = base;
+    return LS_OK;
+}
+
 ls_status ls_recipe_apply_config(ls_recipe_state *state)
 {
     const char *init = huggingface_text_of(state, "model.init");
@@ -313,9 +327,14 @@ ls_status ls_recipe_apply_config(ls_recipe_state *state)
     json_t *config = NULL;
     if (*init && strcmp(init, "random"))
         LS_TRY(ls_init_find(&folder, init));
+    const char *moved = huggingface_text_of(state, "train.lora.base");
+    if (!folder && *moved)
+        LS_TRY(ls_init_find(&folder, moved));
+    ls_status s = folder && ls_adapter_is(folder) ? apply_adapter_of(state, &folder) : LS_OK;
     char *path = folder ? ls_path_join(folder, "config.json") : NULL;
-    ls_status s = folder ? ls_sys_have(path) : LS_OK;
-    if (path && ls_dir_exists(folder) && ls_file_exists(path)) {
+    if (s == LS_OK && folder)
+        s = ls_sys_have(path);
+    if (s == LS_OK && path && ls_dir_exists(folder) && ls_file_exists(path)) {
         s = ls_file_read(&text, &size, path);
         if (s == LS_OK)
             s = ls_json_parse(&config, text, size, path);

@@ -5,32 +5,15 @@
 #include "base/find.h"
 #include "base/log.h"
 #include "base/sys.h"
+#include "ckpt/adapter.h"
 #include "recipe_read.h"
 #include "recipe_use.h"
-
-static const char LATEST[] = "checkpoints/latest"; /* of a run, which has a recipe.yaml, too */
-
-ls_status ls_init_find(char **out, const char *name)
-{
-    LS_TRY(ls_find(out, name, ls_find_any));
-    if (!*out || !ls_file_in(*out, "recipe.yaml"))
-        return LS_OK;
-    char *latest = ls_path_join(*out, LATEST);
-    const bool run = latest && ls_dir_exists(latest);
-    if (latest && !run) {
-        free(latest);
-        return LS_OK;
-    }
-    free(*out);
-    *out = latest;
-    return ls_sys_have(latest);
-}
 
 /* Says which checkpoint `latest` is, unless the recipe names it so itself. */
 static void say_latest(const ls_recipe *r, const char *path)
 {
-    const size_t n = strlen(path), end = sizeof LATEST - 1;
-    char *is = n > end && !strcmp(path + n - end, LATEST) && !strstr(r->model.init, LATEST)
+    const size_t n = strlen(path), end = sizeof LS_INIT_LATEST - 1;
+    char *is = n > end && !strcmp(path + n - end, LS_INIT_LATEST) && !strstr(r->model.init, LS_INIT_LATEST)
                    ? realpath(path, NULL)
                    : NULL;
     const char *slash = is ? strrchr(is, '/') : NULL;
@@ -62,12 +45,31 @@ static ls_status init_find(char **out, const ls_recipe *r)
     return *out ? LS_OK : init_missing(r);
 }
 
+ls_status ls_recipe_open_weights(ls_weights **out, const ls_recipe *r, const char *path)
+{
+    ls_weights *base = NULL;
+    char *folder = NULL;
+    LS_TRY(ls_weights_open(out, path));
+    if (!ls_adapter_is(path))
+        return LS_OK;
+    ls_status s = ls_recipe_find_base(&folder, path, r->train.lora.base);
+    if (s == LS_OK)
+        s = ls_weights_open(&base, folder);
+    if (s == LS_OK)
+        s = ls_weights_join(*out, &base);
+    if (s != LS_OK)
+        ls_weights_close(out);
+    ls_weights_close(&base);
+    free(folder);
+    return s;
+}
+
 ls_status ls_recipe_open_init(ls_weights **out, const ls_recipe *r)
 {
     char *path = NULL;
     *out = NULL;
     LS_TRY(init_find(&path, r));
-    const ls_status s = ls_weights_open(out, path);
+    const ls_status s = ls_recipe_open_weights(out, r, path);
     if (s == LS_OK)
         say_latest(r, path);
     free(path);
@@ -77,7 +79,7 @@ ls_status ls_recipe_open_init(ls_weights **out, const ls_recipe *r)
 static ls_status check_weights(const ls_recipe *r, const char *path)
 {
     ls_weights *w = NULL;
-    const ls_status s = ls_weights_open(&w, path);
+    const ls_status s = ls_recipe_open_weights(&w, r, path);
     ls_weights_close(&w);
     return s == LS_OK || s == LS_E_STOPPED ? s : ls_fail_in(s, "%s", ls_recipe_where(r, "model.init"));
 }

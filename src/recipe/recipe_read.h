@@ -11,9 +11,13 @@ ls_status ls_recipe_apply_value(ls_recipe_state *state, const char *key, const c
 
 const char *ls_recipe_bundled_text(const char *name); /* recipe_bundled.c; NULL: no such name */
 
-/* recipe_init.c: finds what model.init names; of a run that is its newest checkpoint. *out: NULL: nothing is
- * there. */
+#define LS_INIT_LATEST "checkpoints/latest" /* of a run, which has a recipe.yaml, too */
+/* recipe_find_init.c: finds what model.init names; of a run that is its newest checkpoint. *out: NULL:
+ * nothing is there. */
 ls_status ls_init_find(char **out, const char *name);
+/* recipe_adapter.c: sets the keys of train.lora that are not set to what the adapter in folder `dir` says.
+ * LS_E_USAGE: it has another rank than the recipe. */
+ls_status ls_recipe_apply_adapter(ls_recipe_state *state, const char *dir);
 /* recipe_huggingface.c: if model.init names a folder with a config.json of Hugging Face, sets the keys of the
  * model that are not set. */
 ls_status ls_recipe_apply_config(ls_recipe_state *state);

@@ -59,6 +59,7 @@ const ls_option_key LS_OPTION_KEYS[] = {
     { "bucket_bytes", "parallel.bucket" },
     { "device", "device" },
     { "freeze", "train.freeze" },
+    { "targets", "train.lora.targets" },
     { "groups", "optimizer.groups" },
     { "recompute", "parallel.recompute" },
     { "param", "precision.param" },
@@ -71,6 +72,7 @@ const ls_option_key LS_OPTION_KEYS[] = {
     { "tokenizer", "data.tokenizer" },
     { "end_token", "data.end_token" },
     { "seq_length", "data.seq_length" },
+    { "too_long", "data.too_long" },
     { "source", "data.source" },
     { "target", "data.target" },
     { "eval_fraction", "data.eval_fraction" },
@@ -97,5 +99,8 @@ ls_status ls_recipe_blame(const ls_recipe *r, ls_status s)
         return s;
     const char *rest = ls_error_message() + strlen(option);
     const bool wrong_value = s == LS_E_SHAPE || s == LS_E_UNSUPPORTED;
-    return ls_fail(wrong_value ? LS_E_USAGE : s, "%s%s", ls_recipe_where(r, key_of(option)), rest);
+    const int64_t rank = r->train.lora.rank;
+    const bool saves = !strcmp(option, "freeze") && rank && !*r->train.freeze;
+    return ls_fail(wrong_value ? LS_E_USAGE : s, "%s%s",
+                   ls_recipe_where(r, saves ? "train.lora.save" : key_of(option)), rest);
 }

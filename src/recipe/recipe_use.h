@@ -32,6 +32,22 @@ char *ls_recipe_reference_of(const struct ls_model_row *m);
  * and this. */
 #define LS_RECIPE_UNTIED " (but its weights have a head of their own)"
 
+/* recipe_lora.c: the options of train.lora; false: there are no adapters. Local. */
+struct ls_lora_opts;
+bool ls_recipe_lora(struct ls_lora_opts *out, const ls_recipe *r);
+/* The words of ls_trainer_opts.freeze: train.freeze, behind those that leave the adapters and train.lora.save
+ * to train. They lie in the recipe's arena, which remembers if there was no memory. Local. */
+const char *ls_recipe_freeze(const ls_recipe *r);
+
+/* Whether checkpoints hold the adapters and leave their base in model.init. With random first weights there
+ * is no base to refer to, and they hold the whole model. Local. */
+bool ls_recipe_leaves_base(const ls_recipe *r);
+/* recipe_adapter.c: the folder of the base of the adapter in folder `dir`: train.lora.base, if `named` (its
+ * value) is not "", else what adapter_config.json names, looked for as model.init. *out is malloc'ed.
+ * LS_E_USAGE: there is none. Local. */
+ls_status ls_recipe_find_base(char **out, const char *dir, const char *named);
+/* recipe_init.c: opens weights; of an adapter's folder together with those of its base. Local. */
+ls_status ls_recipe_open_weights(ls_weights **out, const ls_recipe *r, const char *path);
 /* recipe_init.c: opens the weights that model.init names (it is not random); base/find.h says where they are
  * looked for. LS_E_USAGE if nothing is there; the message says where the key was set, and where the weights
  * were looked for. */

@@ -78,12 +78,13 @@ ls_status ls_export_model(ls_weights *w, const char *from, const char *to, const
     }
 }
 
-void ls_export_said(ls_str *out, const ls_weights *w, const char *to, ls_export_format format)
+void ls_export_said(ls_str *out, int64_t tensors, const char *to, ls_export_format format)
 {
     char size[32];
     ls_format_bytes(size, (uint64_t)ls_file_size(to));
-    ls_str_printf(out, "%s: %" PRId64 " tensors, %s", to, ls_weights_count(w),
+    ls_str_printf(out, "%s: %" PRId64 " tensors, %s", to, tensors,
                   format == LS_EXPORT_DCP      ? "a DCP directory"
                   : format == LS_EXPORT_FOLDER ? "a folder for transformers"
+                  : format == LS_EXPORT_PEFT   ? "a folder for PEFT"
                                                : size);
 }

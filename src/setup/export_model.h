@@ -16,4 +16,4 @@ typedef struct ls_export_how {
  * nothing but a model. */
 ls_status ls_export_model(ls_weights *w, const char *from, const char *to, const ls_export_how *how);
 /* "checkpoint.dcp: 4 tensors, a DCP directory" */
-void ls_export_said(ls_str *out, const ls_weights *w, const char *to, ls_export_format format);
+void ls_export_said(ls_str *out, int64_t tensors, const char *to, ls_export_format format);

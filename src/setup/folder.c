@@ -8,7 +8,9 @@
 #include "base/find.h"
 #include "base/json.h"
 #include "base/sys.h"
+#include "ckpt/adapter.h"
 #include "recipe/model_row.h"
+#include "recipe/recipe_use.h"
 #include "record/run_choice.h"
 #include "record/rundir.h"
 
@@ -57,7 +59,7 @@ static ls_status find_at(char **out, const char *name, bool best)
     if (best && !run)
         return ls_fail(LS_E_USAGE, "%s: not a run, and only a run has a best checkpoint", name);
     LS_TRY(run ? ls_run_choose(&dir, name, best) : ls_sys_have(dir = ls_path_join(name, "")));
-    if (ls_file_in(dir, "config.json")) {
+    if (ls_file_in(dir, "config.json") || ls_adapter_is(dir)) {
         *out = dir;
         return LS_OK;
     }
@@ -75,8 +77,37 @@ ls_status ls_folder_find(char **out, const char *name, bool best)
     return s;
 }
 
+ls_status ls_folder_config(char **out, const char *dir, const char *base)
+{
+    if (ls_adapter_is(dir) && !ls_file_in(dir, "config.json"))
+        return ls_recipe_find_base(out, dir, base);
+    return ls_sys_have(*out = ls_sys_strdup(dir));
+}
+
+/* The folder of the tokenizer: the adapter's own, or that of its base. */
+static const char *tokenizer_folder(const char *dir, const char *config)
+{
+    static const char *const FILES[] = { "tokenizer.json", "tokenizer.model", "spiece.model", "vocab.json" };
+    bool own = !strcmp(dir, config);
+    for (size_t i = 0; i < sizeof FILES / sizeof *FILES; i++)
+        own = own || ls_file_in(dir, FILES[i]);
+    return own ? dir : config;
+}
+
+/* What --set, or an option in its place, says of train.lora.base. */
+static const char *named_base(int n_sets, const char *const *sets)
+{
+    static const char KEY[] = "train.lora.base=";
+    const char *base = "";
+    for (int i = 0; i < n_sets; i++)
+        if (!strncmp(sets[i], KEY, sizeof KEY - 1))
+            base = sets[i] + sizeof KEY - 1;
+    return base;
+}
+
 /* Writes the recipe as JSON, which is YAML too. */
-static void write_recipe(ls_json *j, const json_t *config, const ls_model_row *m, const char *dir)
+static void write_recipe(ls_json *j, const json_t *config, const ls_model_row *m, const char *dir,
+                         const char *tokenizer)
 {
     const bool pairs = ls_model_reads_sources(m);
     const json_int_t most = json_integer_value(json_object_get(config, m->huggingface->most_tokens));
@@ -87,7 +118,7 @@ static void write_recipe(ls_json *j, const json_t *config, const ls_model_row *m
     ls_json_close_object(j);
     ls_json_object(j, "data");
     ls_json_text(j, "type", pairs ? "pairs" : "text");
-    ls_json_text(j, "tokenizer", dir);
+    ls_json_text(j, "tokenizer", tokenizer);
     ls_json_text(j, "train_text", "none");
     if (pairs) {
         ls_json_text(j, "source", "source");
@@ -101,11 +132,13 @@ static void write_recipe(ls_json *j, const json_t *config, const ls_model_row *m
 
 ls_status ls_folder_recipe(ls_recipe **out, const char *dir, int n_sets, const char *const *sets)
 {
-    char *text, *path = ls_path_join(dir, "config.json");
+    char *text, *from = NULL;
     json_t *config;
     ls_json j = { 0 };
     *out = NULL;
-    ls_status s = read_json(&config, &text, dir, "config.json");
+    LS_TRY(ls_folder_config(&from, dir, named_base(n_sets, sets)));
+    char *path = ls_path_join(from, "config.json");
+    ls_status s = read_json(&config, &text, from, "config.json");
     const char *type = json_string_value(json_object_get(config, "model_type"));
     const ls_model_row *m = type ? ls_model_row_find(type) : NULL;
     char list[LS_MODEL_LIST];
@@ -118,7 +151,7 @@ ls_status ls_folder_recipe(ls_recipe **out, const char *dir, int n_sets, const c
                            "that generate text: %s",
                            path, dir, list);
     if (s == LS_OK) {
-        write_recipe(&j, config, m, dir);
+        write_recipe(&j, config, m, dir, tokenizer_folder(dir, from));
         s = ls_str_status(&j.out);
     }
     if (s == LS_OK)
@@ -127,6 +160,7 @@ ls_status ls_folder_recipe(ls_recipe **out, const char *dir, int n_sets, const c
     json_decref(config);
     free(text);
     free(path);
+    free(from);
     return s;
 }
 

@@ -12,6 +12,9 @@ ls_status ls_folder_look(char **out, const char *name);
  * ls_run_choose takes; `best`: the best one, and `name` must be a run.
  * *out is malloc'ed. LS_E_USAGE if `name` is neither; LS_E_IO if the run has no checkpoint yet. */
 ls_status ls_folder_find(char **out, const char *name, bool best);
+/* The folder with config.json: `dir` or, of an adapter without that file, the folder of its base, which is
+ * `base` unless that is "". *out is malloc'ed. LS_E_USAGE: the base is nowhere. */
+ls_status ls_folder_config(char **out, const char *dir, const char *base);
 /* Makes a recipe for the folder's model. data.seq_length is max_position_embeddings of config.json, and
  * data.tokenizer is the folder. LS_E_UNSUPPORTED if this version does not have the model. */
 ls_status ls_folder_recipe(ls_recipe **out, const char *dir, int n_sets, const char *const *sets);

@@ -1,13 +1,16 @@
 /* gguf_model.c - see gguf_model.h. */
 #include "gguf_model.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/str.h"
 #include "base/sys.h"
+#include "ckpt/adapter.h"
 #include "folder.h"
 #include "gguf_tokenizer.h"
 #include "recipe/model_row.h"
@@ -95,16 +98,13 @@ static int64_t heads_of(const ls_recipe *r, heads h)
     return h == KEYS && r->model.kv_heads ? r->model.kv_heads : r->model.heads;
 }
 
-static ls_status add_tensor(model *m, const ls_weight *t)
+/* Sets the name of a tensor that transformers calls `name`. NULL: llama.cpp has none of it. */
+static const name_row *translate(model *m, const char *name, ls_gguf_tensor *to)
 {
     const size_t n = strlen(m->row->layers);
-    const char *ending, *name = t->name;
+    const char *ending;
     char *rest;
     const name_row *row = find_name(m->row->top, name, &ending);
-    ls_gguf_tensor *to = &m->tensors[m->n];
-    if (is_left_out(m, name))
-        return LS_OK;
-    *to = (ls_gguf_tensor){ .from = t };
     if (row) {
         snprintf(to->name, sizeof to->name, "%s%s", row->ours, ending);
     } else if (!strncmp(name, m->row->layers, n)) {
@@ -117,12 +117,56 @@ static ls_status add_tensor(model *m, const ls_weight *t)
             m->seen[layer]++;
         }
     }
+    return row;
+}
+
+static ls_status add_tensor(model *m, const ls_weight *t)
+{
+    const char *name = t->name;
+    ls_gguf_tensor *to = &m->tensors[m->n];
+    if (is_left_out(m, name))
+        return LS_OK;
+    *to = (ls_gguf_tensor){ .from = t };
+    const name_row *row = translate(m, name, to);
     if (!row || t->type.ndim < 1 || t->type.ndim > 2 || !t->loadable || !ls_dtype_is_float(t->type.dtype))
         return ls_fail(LS_E_UNSUPPORTED,
                        "%s: tensor \"%s\": llama.cpp's %s has no tensor for it: export a plain %s model%s",
                        t->file, name, m->row->arch, m->row->type,
-                       strstr(name, "lora_") ? " (an adapter must be merged first)" : "");
+                       strstr(name, "lora_") ? " (--merge merges its adapters)" : "");
     if (m->row->turns && row->heads) {
+        to->change = LS_GGUF_TAKE_TURNS;
+        to->heads = heads_of(m->r, row->heads);
+        LS_TRY(check_heads(m, t, to->heads));
+    }
+    m->n++;
+    return LS_OK;
+}
+
+/* "model.layers.0.self_attn.q_proj.lora_B.weight" becomes "blk.0.attn_q.weight.lora_b". Of B the rows are
+ * those of the layer. */
+static ls_status add_adapter(model *m, const ls_weight *t)
+{
+    static const char *const ENDS[] = { ".lora_A.weight", ".lora_B.weight" };
+    ls_gguf_tensor *to = &m->tensors[m->n];
+    char plain[256];
+    const name_row *row = NULL;
+    bool b = false;
+    *to = (ls_gguf_tensor){ .from = t, .kind = ls_gguf_kind_named("F32") };
+    for (int i = 0; i < 2 && !row; i++)
+        if (ls_ends_with(t->name, ENDS[i]) && strlen(t->name) < sizeof plain) {
+            snprintf(plain, sizeof plain, "%.*s.weight", (int)(strlen(t->name) - strlen(ENDS[i])), t->name);
+            row = translate(m, plain, to);
+            b = i;
+        }
+    const size_t n = strlen(to->name);
+    if (!row || t->type.ndim != 2 || !t->loadable || n + 8 > sizeof to->name)
+        return ls_fail(
+            LS_E_UNSUPPORTED,
+            "%s: tensor \"%s\": llama.cpp's adapters of %s have no tensor for it: --merge writes the whole "
+            "model",
+            t->file, t->name, m->row->arch);
+    memcpy(to->name + n, b ? ".lora_b" : ".lora_a", 8);
+    if (b && m->row->turns && row->heads) {
         to->change = LS_GGUF_TAKE_TURNS;
         to->heads = heads_of(m->r, row->heads);
         LS_TRY(check_heads(m, t, to->heads));
@@ -162,15 +206,15 @@ static ls_status check_whole(const model *m, const char *dir)
     return LS_OK;
 }
 
-static ls_status collect(model *m, const char *dir)
+static ls_status collect(model *m, ls_status (*add)(model *m, const ls_weight *t))
 {
     const int64_t n = ls_weights_count(m->w);
     m->tensors = ls_sys_calloc((size_t)n + 1, sizeof *m->tensors);
     m->seen = ls_sys_calloc((size_t)m->r->model.layers + 1, sizeof *m->seen);
     LS_TRY(ls_sys_have(m->tensors && m->seen ? m->tensors : NULL));
     for (int64_t i = 0; i < n; i++)
-        LS_TRY(add_tensor(m, ls_weights_at(m->w, i)));
-    return check_whole(m, dir);
+        LS_TRY(add(m, ls_weights_at(m->w, i)));
+    return LS_OK;
 }
 
 /* ---- types */
@@ -213,7 +257,7 @@ static bool is_important(const model *m, const ls_gguf_tensor *t, ls_gguf_mix mi
            has_more_bits(layer, m->r->model.layers);
 }
 
-/* Norms and biases stay f32. Rows that are no whole blocks take smaller blocks, or none. */
+/* Norms and biases stay f32. Rows that are not whole blocks take smaller blocks, or none. */
 static const ls_gguf_kind *kind_of(const model *m, const ls_gguf_tensor *t, ls_gguf_mix mix)
 {
     const int64_t row = ls_gguf_row(t);
@@ -237,7 +281,7 @@ static void set_kinds(model *m, ls_gguf_mix mix)
     }
     if (others)
         ls_log_info(
-            "%lld matrices have rows that are no whole blocks of %d: they take types with smaller blocks",
+            "%lld matrices have rows that are not whole blocks of %d: they take types with smaller blocks",
             (long long)others, ls_gguf_kind_named(MIXES[mix].matrices)->block);
 }
 
@@ -315,7 +359,8 @@ static ls_status export_model(model *m, const char *dir, const char *to, ls_gguf
     int n_ends;
     LS_TRY(ls_folder_ends(ends, MOST_ENDS, &n_ends, dir));
     LS_TRY(find_row(&m->row, m->r, dir));
-    LS_TRY(collect(m, dir));
+    LS_TRY(collect(m, add_tensor));
+    LS_TRY(check_whole(m, dir));
     mix = resolved(mix, m);
     set_kinds(m, mix);
     put_model(&keys, m, mix);
@@ -344,5 +389,41 @@ ls_status ls_gguf_export(const ls_weights *w, const char *dir, const char *to, l
     free(m.tensors);
     free(m.seen);
     ls_recipe_destroy(&r);
+    return s;
+}
+
+static ls_status export_adapter(model *m, const ls_adapter *x, const char *dir, const char *to,
+                                const ls_weights_export_opts *o)
+{
+    ls_gguf_keys keys = { 0 };
+    LS_TRY(find_row(&m->row, m->r, dir));
+    LS_TRY(collect(m, add_adapter));
+    ls_gguf_text(&keys, "general.architecture", m->row->arch);
+    ls_gguf_text(&keys, "general.type", "adapter");
+    ls_gguf_text(&keys, "adapter.type", "lora");
+    /* (llama.cpp divides by the rank) */
+    ls_gguf_f32(&keys, "adapter.lora.alpha",
+                (float)(x->rslora ? x->alpha * sqrt((double)x->rank) : x->alpha));
+    ls_status s = ls_str_status(&keys.text);
+    if (s == LS_OK)
+        s = ls_gguf_write(to, &keys, m->n, m->tensors, o);
+    ls_str_release(&keys.text);
+    return s;
+}
+
+ls_status ls_gguf_export_adapter(const ls_weights *w, const ls_adapter *x, const char *dir, const char *base,
+                                 const char *to, const ls_weights_export_opts *o)
+{
+    ls_recipe *r = NULL;
+    char *described = NULL;
+    LS_TRY(ls_folder_config(&described, dir, base ? base : ""));
+    ls_status s = ls_folder_recipe(&r, described, 0, NULL);
+    model m = { .r = r, .w = w };
+    if (s == LS_OK)
+        s = export_adapter(&m, x, dir, to, o);
+    free(m.tensors);
+    free(m.seen);
+    ls_recipe_destroy(&r);
+    free(described);
     return s;
 }

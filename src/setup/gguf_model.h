@@ -15,6 +15,14 @@ typedef enum ls_gguf_mix {
     LS_GGUF_MIX_Q4_0,
     LS_GGUF_MIX_Q4_K_M
 } ls_gguf_mix;
+/* Their words, as LS_GGUF_UNCHANGED and so on. */
+#define LS_GGUF_MIX_WORDS "unchanged", "f32", "f16", "bf16", "q8_0", "q4_0", "q4_k_m"
+struct ls_adapter; /* ckpt/adapter.h */
+/* Writes the adapter `x`, whose tensors are `w` and which lies in `dir`, as one for llama.cpp. base: a folder
+ * with the config.json of its base; NULL: what the adapter names. LS_E_UNSUPPORTED: it stores whole modules
+ * too. */
+ls_status ls_gguf_export_adapter(const ls_weights *w, const struct ls_adapter *x, const char *dir,
+                                 const char *base, const char *to, const ls_weights_export_opts *o);
 /* Writes `w`, the weights of the model's folder `dir`, to the file `to`. LS_E_UNSUPPORTED: llama.cpp has no
  * such model or tokenizer, or this version does not know how it calls it. */
 ls_status ls_gguf_export(const ls_weights *w, const char *dir, const char *to, ls_gguf_mix mix,

@@ -222,7 +222,7 @@ static ls_status put_merges(ls_gguf_keys *k, const folder *f)
     return s;
 }
 
-/* In how many places a token can be cut into two tokens that are no added ones. */
+/* In how many places a token can be cut into two tokens that are not added ones. */
 static int64_t cuts_of(const folder *f, int32_t id)
 {
     const ls_vocab *v = &f->t->vocab;

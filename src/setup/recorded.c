@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base.h"
 #include "base/argument.h"
 #include "base/file.h"
 #include "base/json.h"
@@ -73,6 +74,8 @@ static ls_status open_recorded(ls_predictor **out, ls_checkpoint *c, const ls_pr
     if (s != LS_OK)
         return ls_fail_in(LS_E_USAGE, "ls_predictor_open: say .build, the builder of the model");
     s = ls_setup_inference(&setup, r, 1, 0, 0);
+    if (s == LS_OK)
+        s = ls_base_join(c, r, NULL, NULL);
     if (s == LS_OK && r->eval.ema && !o->ema)
         s = ls_checkpoint_use_ema(c);
     if (s == LS_OK)

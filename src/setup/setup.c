@@ -18,6 +18,7 @@
 #include "recipe/optim_row.h"
 #include "recipe/recipe_use.h"
 #include "recipe/shared_model.h"
+#include "step/state_lists.h"
 
 /* parallel.recompute: none | units | words class:NAME, pattern:GLOB. `units` means the words of
  * parallel.units. */
@@ -122,7 +123,7 @@ static ls_status setup_make(ls_setup *s, ls_recipe *r, int ranks, int rank, int 
     t->nonfinite = r->train.nonfinite;
     t->max_skips = r->train.max_skips;
     t->ema_decay = r->optimizer.ema_decay;
-    t->freeze = r->train.freeze;
+    t->freeze = ls_recipe_freeze(r);
     t->metrics = r->eval.metrics;
     t->stage_saves = r->checkpoint.async;
     t->param = r->precision.param;
@@ -143,7 +144,13 @@ ls_status ls_setup_make(ls_setup *s, ls_recipe *r, int ranks, int rank, int rank
 ls_status ls_setup_compile(ls_compiled *c, const ls_setup *s, const ls_recipe *r,
                            const ls_calibration *calibration)
 {
-    return ls_recipe_blame(r, ls_compile(c, ls_recipe_build, r, &s->trainer, calibration));
+    LS_TRY(ls_recipe_blame(r, ls_compile(c, ls_recipe_build, r, &s->trainer, calibration)));
+    c->only_trained = ls_recipe_leaves_base(r);
+    ls_status status = c->only_trained && c->staging_bytes ? ls_state_share_bytes(&c->staging_bytes, c)
+                                                           : LS_OK;
+    if (status != LS_OK)
+        ls_compiled_release(c);
+    return status;
 }
 
 ls_status ls_setup_inference(ls_setup *s, ls_recipe *r, int ranks, int rank, int ranks_per_host)
@@ -272,9 +279,11 @@ static ls_status rename_and_reset(ls_weights *w, const ls_recipe *r)
     return s;
 }
 
-ls_status ls_setup_weights(ls_weights **out, const ls_recipe *r)
+ls_status ls_setup_weights(ls_weights **out, const ls_recipe *r) { return ls_setup_weights_at(out, r, NULL); }
+
+ls_status ls_setup_weights_at(ls_weights **out, const ls_recipe *r, const char *path)
 {
-    ls_status status = ls_recipe_open_init(out, r);
+    ls_status status = path ? ls_recipe_open_weights(out, r, path) : ls_recipe_open_init(out, r);
     if (status == LS_OK && r->model.init_strict && (status = check_layers(*out, r)) != LS_OK)
         ls_weights_close(out);
     if (status == LS_OK && (status = rename_and_reset(*out, r)) != LS_OK)

@@ -53,6 +53,8 @@ void ls_setup_cut_epochs(ls_schedule *s, const ls_recipe *r, int64_t steps_per_e
 /* Opens the weights of model.init. Tensors that the model does not have are left out: second names of tied
  * ones, and those of T5's files that no layer uses. */
 ls_status ls_setup_weights(ls_weights **out, const ls_recipe *r);
+/* The same of the weights at `path`, in place of model.init. */
+ls_status ls_setup_weights_at(ls_weights **out, const ls_recipe *r, const char *path);
 
 /* Loads the recipe that checkpoint `dir` stores, which names the samples, too. A checkpoint that your own
  * program wrote may have the sections `model` and `data` of a recipe in config.json. LS_E_FORMAT: it has

@@ -36,6 +36,7 @@ typedef struct ls_compiled {
      * part after their last read. `update` replaces them by new weights. */
     bool gradients_in_weights;
     bool gradients_in_arena; /* LS_MEM_GRADIENT (plan/plan.h) */
+    bool only_trained;       /* checkpoints leave out frozen parameters, which model.init has */
     size_t staging_bytes;    /* bytes of the copy of this rank's part of a save; 0: saves are not staged */
     ls_spares spares;
     ls_nonfinite nonfinite;

@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ckpt/adapter.h"
 #include "execute/session.h"
 #include "graph/identity.h"
 #include "ops/rules.h"
@@ -222,11 +223,36 @@ static ls_tensor_list my_share(const ls_compiled *c, ls_arena *arena, const ls_t
     return (ls_tensor_list){ mine ? l->n : 0, l->tensors, mine, l->finite, l->numbers };
 }
 
+/* What a checkpoint of adapters has of the model: the trained parameters, and buffers, which change too. */
+static ls_tensor_list only_trained(const ls_compiled *c, ls_arena *arena, const ls_state_lists *l,
+                                   int64_t *sliced, const ls_copies **copies)
+{
+    const ls_tensor_list *all = &l->model;
+    appending some = state_lists_begin(arena, all->n);
+    *sliced = 0;
+    for (int64_t i = 0; i < all->n && !arena->no_memory; i++) {
+        if (i < l->sliced_model && c->units.slots[i].frozen)
+            continue;
+        *sliced += i < l->sliced_model;
+        if (i < l->sliced_model)
+            some.copies[some.n] = l->model_copies[i];
+        state_lists_append(&some, ls_arena_printf(arena, LS_ADAPTER_PREFIX "%s", all->tensors[i].name),
+                           &all->tensors[i].tensor.type, all->mine[i]);
+    }
+    *copies = some.copies;
+    return (ls_tensor_list){ some.n, some.tensors, some.mine, *sliced, some.n };
+}
+
 ls_checkpoint_contents ls_state_share(const ls_compiled *c, ls_state_lists *l,
                                       const ls_checkpoint_contents *texts)
 {
     ls_checkpoint_contents all = *texts;
-    all.model = my_share(c, &l->arena, &l->model, l->sliced_model, l->model_copies);
+    ls_tensor_list model = l->model;
+    int64_t sliced = l->sliced_model;
+    const ls_copies *copies = l->model_copies;
+    if (c->only_trained)
+        model = only_trained(c, &l->arena, l, &sliced, &copies);
+    all.model = my_share(c, &l->arena, &model, sliced, copies);
     all.optimizer = my_share(c, &l->arena, &l->optimizer, l->sliced_optimizer, l->optimizer_copies);
     return all;
 }

@@ -36,29 +36,30 @@ static bool stands_alone(const char *text, size_t n, size_t begin, size_t end)
     return true;
 }
 
-static const ls_added *longest_at(const ls_added *list, int n_list, bool normalized, const char *text,
-                                  size_t n, size_t at)
+static const ls_added *longest_at(const ls_tokenizer *t, const ls_encoding *e, bool normalized,
+                                  const char *text, size_t n, const ls_text_range *from, size_t at)
 {
     const ls_added *best = NULL;
-    for (int i = 0; i < n_list; i++) {
-        const ls_added *a = &list[i];
+    for (int i = 0; i < t->n_added; i++) {
+        const ls_added *a = &t->added[i];
         if (a->normalized == normalized && a->length > 0 && a->text[0] == text[at] && a->length <= n - at &&
-            (!best || a->length > best->length) && !memcmp(a->text, text + at, a->length))
+            (!best || a->length > best->length) && !memcmp(a->text, text + at, a->length) &&
+            ls_encoding_may(e, a->id, ls_range_of(from, at, at + a->length)))
             best = a;
     }
     return best;
 }
 
-const ls_added *ls_added_find(const ls_added *list, int n_list, bool normalized, const char *text, size_t n,
-                              size_t from, size_t *begin, size_t *end)
+const ls_added *ls_added_find(const ls_tokenizer *t, const ls_encoding *e, bool normalized, const char *text,
+                              size_t n, const ls_text_range *from, size_t begins, size_t *begin, size_t *end)
 {
     bool starts[256] = { false };
     uint32_t c;
-    for (int i = 0; i < n_list; i++)
-        if (list[i].normalized == normalized)
-            starts[(uint8_t)list[i].text[0]] = true;
-    for (size_t at = from; at < n; at++) {
-        const ls_added *a = starts[(uint8_t)text[at]] ? longest_at(list, n_list, normalized, text, n, at)
+    for (int i = 0; i < t->n_added; i++)
+        if (t->added[i].normalized == normalized)
+            starts[(uint8_t)t->added[i].text[0]] = true;
+    for (size_t at = begins; at < n; at++) {
+        const ls_added *a = starts[(uint8_t)text[at]] ? longest_at(t, e, normalized, text, n, from, at)
                                                       : NULL;
         if (!a)
             continue;
@@ -68,7 +69,7 @@ const ls_added *ls_added_find(const ls_added *list, int n_list, bool normalized,
             at = *end - 1; /* what it covers is ordinary text */
             continue;
         }
-        while (a->lstrip && *begin > from) {
+        while (a->lstrip && *begin > begins) {
             const size_t before = character_before(text, *begin);
             ls_utf8_next(text + before, &c);
             if (!ls_is_white(c))

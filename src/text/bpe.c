@@ -7,20 +7,6 @@
 #include "base/sys.h"
 #include "text.h"
 
-ls_status ls_tokens_add(ls_tokens *t, int32_t id)
-{
-    if (t->n == t->room) {
-        const int64_t room = t->room ? 2 * t->room : 64;
-        int32_t *ids = ls_sys_realloc(t->ids, sizeof *ids * (size_t)room);
-        if (!ids)
-            return ls_fail(LS_E_MEMORY, "no memory for %lld ids of a text", (long long)room);
-        t->ids = ids;
-        t->room = room;
-    }
-    t->ids[t->n++] = id;
-    return LS_OK;
-}
-
 /* ---- the table of merges */
 
 ls_status ls_bpe_room(ls_bpe *b, ls_arena *a, int64_t merges)
@@ -52,10 +38,11 @@ void ls_bpe_put(ls_bpe *b, int32_t left, int32_t right, int32_t rank, int32_t id
 
 /* ---- merging a piece */
 
-/* A symbol of the piece. before, after: the indices of its neighbours; -1: none. id -1: it was merged into
- * its left neighbour. */
+/* A symbol of the piece: bytes [begin, end) of it. before, after: the indices of its neighbours; -1: none. id
+ * -1: it was merged into its left neighbour. */
 typedef struct symbol {
     int32_t id, before, after;
+    uint32_t begin, end;
 } symbol;
 /* Two neighbours that can be merged. at: index of the left one; left, right: their ids when the candidate was
  * made; id: the result. */
@@ -65,6 +52,7 @@ typedef struct candidate {
 
 typedef struct work {
     const ls_bpe *b;
+    const ls_encoding *out;
     symbol *symbols;
     candidate *heap; /* a heap: the smallest (rank, at) is first */
     int32_t n, heap_n;
@@ -108,30 +96,39 @@ static void consider(work *w, int32_t at)
         push(w, (candidate){ m->rank, at, s->id, right, m->id });
 }
 
-static void add_symbol(work *w, int32_t id)
+static bool may(const ls_encoding *e, int32_t id, size_t begin, size_t end)
+{
+    return ls_encoding_may(e, id, ls_range_of(e->from, begin, end));
+}
+
+static void add_symbol(work *w, int32_t id, size_t begin, size_t end)
 {
     if (w->n > 0)
         w->symbols[w->n - 1].after = w->n;
-    w->symbols[w->n] = (symbol){ id, w->n - 1, -1 };
+    w->symbols[w->n] = (symbol){ id, w->n - 1, -1, (uint32_t)begin, (uint32_t)end };
     w->n++;
 }
 
-/* Adds a character that is not a token: as byte tokens, as the unknown token (once for a run of such
- * characters), or not at all. */
-static void add_character(work *w, const char *c, size_t bytes, bool *was_unknown)
+/* Adds the character at `at`. One that is not a token becomes byte tokens, the unknown token (once for a run
+ * of such characters), or nothing. */
+static void add_character(work *w, const char *piece, size_t at, size_t bytes, bool *was_unknown)
 {
     const ls_bpe *b = w->b;
-    const int32_t id = ls_vocab_find(b->vocab, c, bytes);
+    const char *c = piece + at;
+    const int32_t found = ls_vocab_find(b->vocab, c, bytes),
+                  id = may(w->out, found, at, at + bytes) ? found : -1;
     bool known = b->byte_fallback;
     for (size_t i = 0; i < bytes; i++)
         known = known && b->byte_ids[(uint8_t)c[i]] >= 0;
     if (id >= 0)
-        add_symbol(w, id);
+        add_symbol(w, id, at, at + bytes);
     else if (known)
         for (size_t i = 0; i < bytes; i++)
-            add_symbol(w, b->byte_ids[(uint8_t)c[i]]);
-    else if (b->unknown >= 0 && !(b->fuse_unknown && *was_unknown))
-        add_symbol(w, b->unknown);
+            add_symbol(w, b->byte_ids[(uint8_t)c[i]], at + i, at + i + 1);
+    else if (b->unknown >= 0 && b->fuse_unknown && *was_unknown)
+        w->symbols[w->n - 1].end = (uint32_t)(at + bytes);
+    else if (b->unknown >= 0)
+        add_symbol(w, b->unknown, at, at + bytes);
     *was_unknown = id < 0 && !known;
 }
 
@@ -148,6 +145,7 @@ static ls_status merge_all(work *w)
             continue; /* one of the two has been merged in the meantime */
         symbol *gone = &w->symbols[s->after];
         s->id = c.id;
+        s->end = gone->end;
         s->after = gone->after;
         gone->id = -1;
         if (s->after >= 0)
@@ -159,15 +157,15 @@ static ls_status merge_all(work *w)
     return LS_OK;
 }
 
-ls_status ls_bpe_encode(const ls_bpe *b, const char *piece, size_t n, ls_tokens *out)
+ls_status ls_bpe_encode(const ls_bpe *b, const char *piece, size_t n, ls_encoding *out)
 {
     const int32_t whole = b->ignore_merges ? ls_vocab_find(b->vocab, piece, n) : -1;
-    if (whole >= 0)
-        return ls_tokens_add(out, whole);
+    if (whole >= 0 && may(out, whole, 0, n))
+        return ls_encoding_put(out, whole, 0, n);
     enum { FEW = 64 };
     symbol few_symbols[FEW];
     candidate few_heap[3 * FEW]; /* room for the pairs at first, and two more for each merge */
-    work w = { b, few_symbols, few_heap, 0, 0 };
+    work w = { b, out, few_symbols, few_heap, 0, 0 };
     if (n > FEW) {
         w.symbols = ls_sys_malloc(sizeof *w.symbols * n);
         w.heap = ls_sys_malloc(sizeof *w.heap * 3 * n);
@@ -181,12 +179,12 @@ ls_status ls_bpe_encode(const ls_bpe *b, const char *piece, size_t n, ls_tokens 
     bool was_unknown = false;
     for (size_t i = 0, bytes; i < n; i += bytes) {
         bytes = ls_utf8_next(piece + i, &c);
-        add_character(&w, piece + i, bytes, &was_unknown);
+        add_character(&w, piece, i, bytes, &was_unknown);
     }
     ls_status s = merge_all(&w);
     for (int32_t i = 0; i < w.n && s == LS_OK; i++)
         if (w.symbols[i].id >= 0)
-            s = ls_tokens_add(out, w.symbols[i].id);
+            s = ls_encoding_put(out, w.symbols[i].id, w.symbols[i].begin, w.symbols[i].end);
     if (n > FEW) {
         free(w.symbols);
         free(w.heap);

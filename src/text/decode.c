@@ -27,16 +27,6 @@ static void decode_bytes(const char *token, size_t n, ls_str *out)
         ls_str_add_n(out, token, n);
 }
 
-static void replace_all(const char *token, size_t n, const char *from, const char *to, ls_str *out)
-{
-    const size_t length = strlen(from);
-    for (size_t i = 0; i < n;) {
-        const bool here = length > 0 && length <= n - i && !memcmp(token + i, from, length);
-        ls_str_add_n(out, here ? to : token + i, here ? strlen(to) : 1);
-        i += here ? length : 1;
-    }
-}
-
 static int hex(char c)
 {
     return c >= '0' && c <= '9'   ? c - '0'
@@ -118,10 +108,11 @@ ls_status ls_decode(const ls_decoder *d, ls_text_pieces *tokens)
         switch (d->kind) {
         case LS_DECODE_BYTES: decode_bytes(token, n, &out); break;
         case LS_DECODE_METASPACE:
-            replace_all(token, n, d->from, i == 0 && !d->keep_first ? "" : " ", &out);
+            ls_replace_all(token, n, d->from, i == 0 && !d->keep_first ? "" : " ", &out);
             break;
-        case LS_DECODE_REPLACE: replace_all(token, n, d->from, d->to, &out); break;
+        case LS_DECODE_REPLACE: ls_replace_all(token, n, d->from, d->to, &out); break;
         case LS_DECODE_STRIP: strip(d, token, n, &out); break;
+        case LS_DECODE_WORDPIECE: ls_wordpiece_decode(d, token, n, i == 0, &out); break;
         case LS_DECODE_BYTE_FALLBACK:
         case LS_DECODE_FUSE: break;
         }

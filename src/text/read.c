@@ -5,36 +5,7 @@
 #include <string.h>
 
 #include "base/stop.h"
-#include "text.h"
-
-typedef struct reader {
-    ls_tokenizer *t;
-    const char *path;
-} reader;
-
-static const char *read_text_of(const json_t *j, const char *key)
-{
-    const char *s = json_string_value(json_object_get(j, key));
-    return s ? s : "";
-}
-
-static bool flag(const json_t *j, const char *key, bool otherwise)
-{
-    const json_t *v = json_object_get(j, key);
-    return json_is_boolean(v) ? json_is_true(v) : otherwise;
-}
-
-static char *read_keep(reader *r, const char *s) { return ls_arena_strdup(&r->t->arena, s); }
-
-static ls_status unknown(const reader *r, const char *what, const char *type)
-{
-    return ls_fail(LS_E_UNSUPPORTED, "%s: the %s \"%s\" is not supported", r->path, what, type);
-}
-
-static ls_status wrong(const reader *r, const char *what)
-{
-    return ls_fail(LS_E_FORMAT, "%s: %s", r->path, what);
-}
+#include "read_own.h"
 
 /* Calls `one` for a part, or for each part of a Sequence. */
 typedef ls_status (*part_fn)(reader *r, const json_t *part, const char *type);
@@ -49,13 +20,6 @@ static ls_status each_part(reader *r, const json_t *part, const char *members, p
     for (size_t i = 0; i < json_array_size(list); i++)
         LS_TRY(each_part(r, json_array_get(list, i), members, one));
     return LS_OK;
-}
-
-static ls_status one_more(const reader *r, int *n, const char *what)
-{
-    return (*n)++ < LS_TEXT_STAGES
-               ? LS_OK
-               : ls_fail(LS_E_UNSUPPORTED, "%s: more than %d %s", r->path, (int)LS_TEXT_STAGES, what);
 }
 
 /* ---- normalizers */
@@ -135,6 +99,15 @@ static ls_status read_normalizer(reader *r, const json_t *part, const char *type
         *z = (ls_normalizer){ .kind = LS_NORMAL_PREPEND, .to = read_keep(r, read_text_of(part, "prepend")) };
         return LS_OK;
     }
+    if (!strcmp(type, "BertNormalizer")) {
+        const bool lowercase = flag(part, "lowercase", true);
+        *z = (ls_normalizer){ .kind = LS_NORMAL_BERT,
+                              .clean = flag(part, "clean_text", true),
+                              .ideographs = flag(part, "handle_chinese_chars", true),
+                              .strip_accents = flag(part, "strip_accents", lowercase),
+                              .lowercase = lowercase };
+        return LS_OK;
+    }
     const char *from = read_text_of(json_object_get(part, "pattern"), "String");
     if (strcmp(type, "Replace") || !*from)
         return unknown(r, *type ? "normalizer" : "normalizer without a", *type ? type : "type");
@@ -176,18 +149,6 @@ static ls_status read_split(reader *r, const json_t *part, ls_splitter *s)
                             r->path);
 }
 
-static ls_status read_metaspace(reader *r, const json_t *part, ls_prepend *prepend)
-{
-    const char *scheme = read_text_of(part, "prepend_scheme");
-    *prepend = !strcmp(scheme, "first")                                            ? LS_PREPEND_FIRST
-               : !strcmp(scheme, "never") || !flag(part, "add_prefix_space", true) ? LS_PREPEND_NEVER
-                                                                                   : LS_PREPEND_ALWAYS;
-    return !*read_text_of(part, "replacement") ? wrong(r, "Metaspace has no replacement")
-           : *scheme && strcmp(scheme, "first") && strcmp(scheme, "never") && strcmp(scheme, "always")
-               ? unknown(r, "Metaspace with prepend_scheme", scheme)
-               : LS_OK;
-}
-
 static ls_status read_splitter(reader *r, const json_t *part, const char *type)
 {
     LS_TRY(one_more(r, &r->t->n_splitters, "pre-tokenizers"));
@@ -198,8 +159,8 @@ static ls_status read_splitter(reader *r, const json_t *part, const char *type)
         *s = (ls_splitter){ .kind = LS_SPLIT_BYTES, .prefix_space = flag(part, "add_prefix_space", true) };
         return flag(part, "use_regex", true) ? ls_regex_compile(&s->regex, GPT2, r->path) : LS_OK;
     }
-    if (!strcmp(type, "WhitespaceSplit")) {
-        *s = (ls_splitter){ .kind = LS_SPLIT_WHITESPACE };
+    if (!strcmp(type, "WhitespaceSplit") || !strcmp(type, "BertPreTokenizer")) {
+        *s = (ls_splitter){ .kind = *type == 'B' ? LS_SPLIT_BERT : LS_SPLIT_WHITESPACE };
         return LS_OK;
     }
     if (strcmp(type, "Metaspace"))
@@ -207,7 +168,7 @@ static ls_status read_splitter(reader *r, const json_t *part, const char *type)
     *s = (ls_splitter){ .kind = LS_SPLIT_METASPACE,
                         .mark = read_keep(r, read_text_of(part, "replacement")),
                         .split = flag(part, "split", true) };
-    return read_metaspace(r, part, &s->prepend);
+    return ls_read_metaspace(r, part, &s->prepend);
 }
 
 /* ---- models, and the ids of both */
@@ -320,6 +281,24 @@ static ls_status read_unigram(reader *r, const json_t *model)
     return ls_unigram_prepare(t->unigram, &t->arena);
 }
 
+static ls_status read_wordpiece(reader *r, const json_t *model)
+{
+    ls_tokenizer *t = r->t;
+    const char *key, *unk = read_text_of(model, "unk_token");
+    json_t *value, *vocab = json_object_get(model, "vocab");
+    const json_t *longest = json_object_get(model, "max_input_chars_per_word");
+    json_object_foreach(vocab, key, value)
+        LS_TRY(read_put(r, json_is_integer(value) ? json_integer_value(value) : -1, key));
+    t->wordpiece = LS_ARENA_NEW(&t->arena, ls_wordpiece);
+    LS_TRY(ls_arena_status(&t->arena));
+    *t->wordpiece = (ls_wordpiece){ .vocab = &t->vocab,
+                                    .prefix = read_keep(r, read_text_of(model, "continuing_subword_prefix")),
+                                    .unknown = ls_vocab_find(&t->vocab, unk, strlen(unk)),
+                                    .longest = json_is_integer(longest) ? json_integer_value(longest) : 100 };
+    return t->wordpiece->unknown < 0 ? wrong(r, "a WordPiece model needs vocab, with unk_token in it")
+                                     : ls_arena_status(&t->arena);
+}
+
 static ls_status read_model(reader *r, const json_t *root)
 {
     const json_t *model = json_object_get(root, "model");
@@ -338,7 +317,7 @@ static ls_status read_model(reader *r, const json_t *root)
         return read_bpe(r, model);
     if (!strcmp(type, "Unigram") || (!*type && json_is_array(json_object_get(model, "vocab"))))
         return read_unigram(r, model);
-    return unknown(r, "model", type);
+    return strcmp(type, "WordPiece") ? unknown(r, "model", type) : read_wordpiece(r, model);
 }
 
 /* ---- added tokens */
@@ -352,7 +331,7 @@ static ls_status normal_text(reader *r, ls_added *a)
     ls_str_add(&text, a->text);
     for (int i = 0; i < r->t->n_normalizers && s == LS_OK; i++) {
         ls_str_clear(&other);
-        s = ls_normalize(&r->t->normalizers[i], text.data, text.len, &other);
+        s = ls_normalize(&r->t->normalizers[i], text.data, text.len, NULL, &other, &(ls_origin){ 0 });
         const ls_str swap = text;
         text = other;
         other = swap;
@@ -369,6 +348,7 @@ static ls_status read_added(reader *r, const json_t *list)
 {
     ls_tokenizer *t = r->t;
     t->added = LS_ARENA_ARRAY(&t->arena, ls_added, json_array_size(list) + 1);
+    t->special = LS_ARENA_ARRAY(&t->arena, bool, t->vocab.size);
     LS_TRY(ls_arena_status(&t->arena));
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *j = json_array_get(list, i), *id = json_object_get(j, "id");
@@ -387,79 +367,11 @@ static ls_status read_added(reader *r, const json_t *list)
             a->id = there; /* the model has the token already */
         else
             LS_TRY(read_put(r, a->id, a->text));
+        t->special[a->id] = t->special[a->id] || a->special;
         if (a->normalized)
             LS_TRY(normal_text(r, a));
         a->length = strlen(a->text);
     }
-    return LS_OK;
-}
-
-/* ---- after the model, and decoders */
-
-static ls_status read_template(reader *r, const json_t *processor)
-{
-    ls_tokenizer *t = r->t;
-    const json_t *single = json_object_get(processor, "single"),
-                 *specials = json_object_get(processor, "special_tokens");
-    bool behind = false;
-    for (size_t i = 0; i < json_array_size(single); i++) {
-        const json_t *part = json_array_get(single, i), *token = json_object_get(part, "SpecialToken");
-        const json_t *ids = json_object_get(json_object_get(specials, read_text_of(token, "id")), "ids");
-        if (!token && !json_object_get(part, "Sequence"))
-            return wrong(
-                r, "the post-processor's template has a part that is neither SpecialToken nor Sequence");
-        if (token && !json_array_size(ids))
-            return ls_fail(LS_E_FORMAT,
-                           "%s: the post-processor's template uses \"%.60s\", and its special_tokens do not "
-                           "say which ids that is",
-                           r->path, read_text_of(token, "id"));
-        behind = behind || !token;
-        for (size_t k = 0; token && k < json_array_size(ids); k++) {
-            const int64_t id = json_integer_value(json_array_get(ids, k));
-            int *n = behind ? &t->n_after : &t->n_before;
-            if (id < 0 || id >= t->vocab.size || !ls_tokenizer_token(t, (int32_t)id) || *n == 16)
-                return wrong(r, "the post-processor has ids that are not tokens, or too many");
-            (behind ? t->after : t->before)[(*n)++] = (int32_t)id;
-        }
-    }
-    return LS_OK;
-}
-
-static ls_status read_processor(reader *r, const json_t *part, const char *type)
-{
-    if (!strcmp(type, "TemplateProcessing"))
-        return read_template(r, part);
-    /* ByteLevel changes offsets only */
-    return strcmp(type, "ByteLevel") ? unknown(r, "post-processor", type) : LS_OK;
-}
-
-static ls_status read_decoder(reader *r, const json_t *part, const char *type)
-{
-    LS_TRY(one_more(r, &r->t->n_decoders, "decoders"));
-    ls_decoder *d = &r->t->decoders[r->t->n_decoders - 1];
-    ls_prepend prepend = LS_PREPEND_ALWAYS;
-    if (!strcmp(type, "ByteLevel"))
-        d->kind = LS_DECODE_BYTES;
-    else if (!strcmp(type, "ByteFallback"))
-        d->kind = LS_DECODE_BYTE_FALLBACK;
-    else if (!strcmp(type, "Fuse"))
-        d->kind = LS_DECODE_FUSE;
-    else if (!strcmp(type, "Replace") && *read_text_of(json_object_get(part, "pattern"), "String"))
-        *d = (ls_decoder){ .kind = LS_DECODE_REPLACE,
-                           .from = read_keep(r, read_text_of(json_object_get(part, "pattern"), "String")),
-                           .to = read_keep(r, read_text_of(part, "content")) };
-    else if (!strcmp(type, "Strip"))
-        *d = (ls_decoder){ .kind = LS_DECODE_STRIP,
-                           .from = read_keep(r, read_text_of(part, "content")),
-                           .start = json_integer_value(json_object_get(part, "start")),
-                           .stop = json_integer_value(json_object_get(part, "stop")) };
-    else if (!strcmp(type, "Metaspace")) {
-        LS_TRY(read_metaspace(r, part, &prepend));
-        *d = (ls_decoder){ .kind = LS_DECODE_METASPACE,
-                           .from = read_keep(r, read_text_of(part, "replacement")),
-                           .keep_first = prepend == LS_PREPEND_NEVER };
-    } else
-        return unknown(r, "decoder", type);
     return LS_OK;
 }
 
@@ -472,6 +384,6 @@ ls_status ls_tokenizer_read(ls_tokenizer *t, json_t *root, const char *path)
     LS_TRY(each_part(&r, json_object_get(root, "normalizer"), "normalizers", read_normalizer));
     LS_TRY(each_part(&r, json_object_get(root, "pre_tokenizer"), "pretokenizers", read_splitter));
     LS_TRY(read_added(&r, json_object_get(root, "added_tokens")));
-    LS_TRY(each_part(&r, json_object_get(root, "post_processor"), "processors", read_processor));
-    return each_part(&r, json_object_get(root, "decoder"), "decoders", read_decoder);
+    LS_TRY(each_part(&r, json_object_get(root, "post_processor"), "processors", ls_read_processor));
+    return each_part(&r, json_object_get(root, "decoder"), "decoders", ls_read_decoder);
 }

@@ -5,45 +5,9 @@
 #include <string.h>
 
 #include "base/stop.h"
-#include "base/sys.h"
 #include "text.h"
 
 enum { PART = 1 << 20 }; /* bytes between two checks for a request to stop, which ls_split reports */
-
-/* ---- pieces */
-
-void ls_pieces_add(ls_text_pieces *p, const char *text, size_t n)
-{
-    if (!n)
-        return;
-    if (p->n == p->room) {
-        const int64_t room = p->room ? 2 * p->room : 64;
-        int64_t *end = p->text.no_memory ? NULL : ls_sys_realloc(p->end, sizeof *end * (size_t)room);
-        if (!end) {
-            p->text.no_memory = true;
-            return;
-        }
-        p->end = end;
-        p->room = room;
-    }
-    ls_str_add_n(&p->text, text, n);
-    p->end[p->n++] = (int64_t)p->text.len;
-}
-
-ls_status ls_pieces_check(const ls_text_pieces *p) { return ls_str_status(&p->text); }
-
-void ls_pieces_clear(ls_text_pieces *p)
-{
-    ls_str_clear(&p->text);
-    p->n = 0;
-}
-
-void ls_pieces_release(ls_text_pieces *p)
-{
-    ls_str_release(&p->text);
-    free(p->end);
-    *p = (ls_text_pieces){ 0 };
-}
 
 /* ---- byte-level text, in which each byte is a character */
 
@@ -154,7 +118,8 @@ ls_status ls_regex_compile(void **out, const char *pattern, const char *where)
 
 void ls_regex_free(void *regex) { pcre2_code_free(regex); }
 
-static ls_status split_regex(const ls_splitter *s, const char *text, size_t n, ls_text_pieces *out)
+static ls_status split_regex(const ls_splitter *s, const char *text, size_t n, const ls_text_range *from,
+                             ls_text_pieces *out)
 {
     pcre2_match_data *m = pcre2_match_data_create_from_pattern(s->regex, NULL);
     if (!m)
@@ -168,9 +133,9 @@ static ls_status split_regex(const ls_splitter *s, const char *text, size_t n, l
             break;
         const PCRE2_SIZE *span = pcre2_get_ovector_pointer(m);
         if (!s->removed || !s->invert)
-            ls_pieces_add(out, text + done, span[0] - done);
+            ls_pieces_add_from(out, text + done, span[0] - done, ls_range_at(from, done));
         if (!s->removed || s->invert)
-            ls_pieces_add(out, text + span[0], span[1] - span[0]);
+            ls_pieces_add_from(out, text + span[0], span[1] - span[0], ls_range_at(from, span[0]));
         at = done = span[1];
     }
     pcre2_match_data_free(m);
@@ -180,49 +145,75 @@ static ls_status split_regex(const ls_splitter *s, const char *text, size_t n, l
                        "splitting %zu bytes of text: the pattern needs more than a match may take (error %d)",
                        n, found);
     if (!s->removed || !s->invert)
-        ls_pieces_add(out, text + done, n - done);
+        ls_pieces_add_from(out, text + done, n - done, ls_range_at(from, done));
     return LS_OK;
 }
 
 /* ---- the other pre-tokenizers */
 
-static void to_bytes(const char *text, size_t n, ls_text_pieces *out)
+/* Adds bytes [begin, end) of a text that a pre-tokenizer has made, if memory did not run out before. */
+static void add_part(ls_text_pieces *out, const ls_str *made, const ls_origin *trace, size_t begin,
+                     size_t end)
 {
-    ls_str mapped = { 0 };
-    for (size_t i = 0; i < n && (i % PART || !ls_stop_asked()); i++)
-        ls_utf8_add(&mapped, ls_char_of_byte((uint8_t)text[i]));
-    ls_str_inherit(&out->text, &mapped);
-    ls_pieces_add(out, ls_str_text(&mapped), mapped.len);
-    ls_str_release(&mapped);
+    if (!made->no_memory && !trace->no_memory)
+        ls_pieces_add_from(out, ls_str_text(made) + begin, end - begin, ls_range_at(trace->at, begin));
 }
 
-static ls_status split_bytes(const ls_splitter *s, const char *text, size_t n, ls_text_pieces *out)
+static void release_made(ls_text_pieces *out, ls_str *made, ls_origin *trace)
+{
+    ls_str_inherit(&out->text, made);
+    out->trace.no_memory = out->trace.no_memory || trace->no_memory;
+    ls_str_release(made);
+    ls_origin_release(trace);
+}
+
+static void to_bytes(const char *text, size_t n, const ls_text_range *from, ls_text_pieces *out)
+{
+    ls_str mapped = { 0 };
+    ls_origin trace = { .on = out->trace.on };
+    for (size_t i = 0; i < n && (i % PART || !ls_stop_asked()); i++) {
+        const size_t before = mapped.len;
+        ls_utf8_add(&mapped, ls_char_of_byte((uint8_t)text[i]));
+        if (trace.on)
+            ls_origin_fill(&trace, from[i], mapped.len - before);
+    }
+    add_part(out, &mapped, &trace, 0, mapped.len);
+    release_made(out, &mapped, &trace);
+}
+
+static ls_status split_bytes(const ls_splitter *s, const char *text, size_t n, const ls_text_range *from,
+                             ls_text_pieces *out)
 {
     ls_str spaced = { 0 };
-    ls_text_pieces words = { 0 };
+    ls_origin trace = { .on = out->trace.on };
+    ls_text_pieces words = { .trace.on = out->trace.on };
+    ls_status status = LS_OK;
     if (s->prefix_space && text[0] != ' ') {
         ls_str_add(&spaced, " ");
         ls_str_add_n(&spaced, text, n);
+        if (trace.on)
+            ls_origin_fill(&trace, from[0], 1);
+        ls_origin_copy(&trace, from, n);
+        status = trace.no_memory ? ls_fail(LS_E_MEMORY, "out of memory for a text") : ls_str_status(&spaced);
         text = spaced.data;
+        from = trace.at;
         n = spaced.len;
     }
-    ls_status status = ls_str_status(&spaced);
-    if (status != LS_OK)
-        words.n = 0;
-    else if (s->regex)
-        status = split_regex(s, text, n, &words);
-    else
-        ls_pieces_add(&words, text, n);
+    if (status == LS_OK && s->regex)
+        status = split_regex(s, text, n, from, &words);
+    else if (status == LS_OK)
+        ls_pieces_add_from(&words, text, n, from);
     if (status == LS_OK)
         status = ls_pieces_check(&words);
-    for (int64_t i = 0, at = 0; i < words.n; at = words.end[i++])
-        to_bytes(words.text.data + at, (size_t)(words.end[i] - at), out);
+    for (int64_t i = 0, at = 0; status == LS_OK && i < words.n; at = words.end[i++])
+        to_bytes(words.text.data + at, (size_t)(words.end[i] - at), ls_range_at(words.trace.at, (size_t)at),
+                 out);
     ls_pieces_release(&words);
-    ls_str_release(&spaced);
+    release_made(out, &spaced, &trace);
     return status;
 }
 
-static void split_white(const char *text, size_t n, ls_text_pieces *out)
+static void split_white(const char *text, size_t n, const ls_text_range *from, ls_text_pieces *out)
 {
     uint32_t c;
     size_t begin = 0;
@@ -230,46 +221,54 @@ static void split_white(const char *text, size_t n, ls_text_pieces *out)
         bytes = ls_utf8_next(text + i, &c);
         if (!ls_is_white(c))
             continue;
-        ls_pieces_add(out, text + begin, i - begin);
+        ls_pieces_add_from(out, text + begin, i - begin, ls_range_at(from, begin));
         begin = i + bytes;
     }
-    ls_pieces_add(out, text + begin, n - begin);
+    ls_pieces_add_from(out, text + begin, n - begin, ls_range_at(from, begin));
 }
 
-static void split_metaspace(const ls_splitter *s, const char *text, size_t n, bool first, ls_text_pieces *out)
+static void split_metaspace(const ls_splitter *s, const char *text, size_t n, const ls_text_range *from,
+                            bool first, ls_text_pieces *out)
 {
     const size_t mark = strlen(s->mark);
     ls_str all = { 0 };
+    ls_origin trace = { .on = out->trace.on };
     const bool has = text[0] == ' ' || (n >= mark && !memcmp(text, s->mark, mark));
-    if (!has && (s->prepend == LS_PREPEND_ALWAYS || (s->prepend == LS_PREPEND_FIRST && first)))
+    if (!has && (s->prepend == LS_PREPEND_ALWAYS || (s->prepend == LS_PREPEND_FIRST && first))) {
         ls_str_add(&all, s->mark);
+        if (trace.on)
+            ls_origin_fill(&trace, from[0], mark);
+    }
     for (size_t i = 0; i < n && (i % PART || !ls_stop_asked()); i++) {
         if (text[i] == ' ')
             ls_str_add(&all, s->mark);
         else
             ls_str_add_n(&all, text + i, 1);
+        if (trace.on)
+            ls_origin_fill(&trace, from[i], text[i] == ' ' ? mark : 1);
     }
     size_t begin = 0;
     for (size_t i = 1; s->split && i + mark <= all.len && (i % PART || !ls_stop_asked()); i++)
         if (!memcmp(all.data + i, s->mark, mark)) {
-            ls_pieces_add(out, all.data + begin, i - begin);
+            add_part(out, &all, &trace, begin, i);
             begin = i;
         }
-    ls_str_inherit(&out->text, &all);
-    ls_pieces_add(out, ls_str_text(&all) + begin, all.len - begin);
-    ls_str_release(&all);
+    add_part(out, &all, &trace, begin, all.len);
+    release_made(out, &all, &trace);
 }
 
 ls_status ls_split(const ls_splitter *s, const ls_text_pieces *in, bool first, ls_text_pieces *out)
 {
     for (int64_t i = 0, at = 0; i < in->n; at = in->end[i++]) {
         const char *text = in->text.data + at;
+        const ls_text_range *from = ls_range_at(in->trace.at, (size_t)at);
         const size_t n = (size_t)(in->end[i] - at);
         switch (s->kind) {
-        case LS_SPLIT_REGEX: LS_TRY(split_regex(s, text, n, out)); break;
-        case LS_SPLIT_BYTES: LS_TRY(split_bytes(s, text, n, out)); break;
-        case LS_SPLIT_WHITESPACE: split_white(text, n, out); break;
-        case LS_SPLIT_METASPACE: split_metaspace(s, text, n, first && i == 0, out); break;
+        case LS_SPLIT_REGEX: LS_TRY(split_regex(s, text, n, from, out)); break;
+        case LS_SPLIT_BYTES: LS_TRY(split_bytes(s, text, n, from, out)); break;
+        case LS_SPLIT_WHITESPACE: split_white(text, n, from, out); break;
+        case LS_SPLIT_BERT: ls_bert_split(text, n, from, out); break;
+        case LS_SPLIT_METASPACE: split_metaspace(s, text, n, from, first && i == 0, out); break;
         }
     }
     LS_TRY(ls_pieces_check(out));

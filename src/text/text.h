@@ -49,6 +49,29 @@ ls_status ls_vocab_make(ls_vocab *v, ls_arena *a, int32_t size); /* empty, with 
 bool ls_vocab_put(ls_vocab *v, ls_arena *a, int32_t id, const char *text, size_t n);
 int32_t ls_vocab_find(const ls_vocab *v, const char *text, size_t n); /* -1: none */
 
+/* ---- where a text comes from (origin.c) */
+
+/* Of each byte of a text that was made from the caller's: the bytes there that it stands for. */
+typedef struct ls_origin {
+    ls_text_range *at; /* [n] */
+    size_t n, room;
+    bool on; /* false: nothing is traced, and n stays 0 */
+    bool no_memory;
+} ls_origin;
+/* n bytes more, which come from from[0, n), or all from one range. */
+void ls_origin_copy(ls_origin *t, const ls_text_range *from, size_t n);
+void ls_origin_fill(ls_origin *t, ls_text_range from, size_t n);
+void ls_origin_release(ls_origin *t);
+static inline const ls_text_range *ls_range_at(const ls_text_range *from, size_t i)
+{
+    return from ? from + i : NULL;
+}
+/* What the bytes [begin, end) come from; begin < end. Not traced: an empty range. */
+static inline ls_text_range ls_range_of(const ls_text_range *from, size_t begin, size_t end)
+{
+    return from ? (ls_text_range){ from[begin].begin, from[end - 1].end } : (ls_text_range){ 0, 0 };
+}
+
 /* ---- normalizers (normalize.c) */
 
 typedef enum ls_normal {
@@ -58,7 +81,8 @@ typedef enum ls_normal {
     LS_NORMAL_NFKD,
     LS_NORMAL_CHARSMAP,
     LS_NORMAL_REPLACE,
-    LS_NORMAL_PREPEND
+    LS_NORMAL_PREPEND,
+    LS_NORMAL_BERT
 } ls_normal;
 typedef struct ls_normalizer {
     ls_normal kind;
@@ -68,28 +92,44 @@ typedef struct ls_normalizer {
     uint32_t units;
     const char *replacements;
     size_t replacement_bytes;
+    /* bert: controls are dropped and white space is a space; an ideograph is a word; marks are dropped */
+    bool clean, ideographs, strip_accents, lowercase;
 } ls_normalizer;
-ls_status ls_normalize(const ls_normalizer *z, const char *text, size_t n, ls_str *out); /* appends */
+/* Appends. from: [n], or NULL, then `trace` is off. */
+ls_status ls_normalize(const ls_normalizer *z, const char *text, size_t n, const ls_text_range *from,
+                       ls_str *out, ls_origin *trace);
+void ls_bert_normalize(const ls_normalizer *z, const char *text, size_t n, const ls_text_range *from,
+                       ls_str *out, ls_origin *trace); /* bert.c */
 
-/* ---- pre-tokenizers (split.c) */
+/* ---- pre-tokenizers (split.c, pieces.c, bert.c) */
 
 /* A text in pieces: piece i ends at end[i], and begins where piece i - 1 ends. */
 typedef struct ls_text_pieces {
     /* also remembers that memory ran out and a piece is missing (ls_pieces_check) */
     ls_str text;
+    ls_origin trace; /* of text */
     int64_t *end;
     int64_t n, room;
 } ls_text_pieces;
-void ls_pieces_add(ls_text_pieces *p, const char *text, size_t n); /* an empty piece is left out */
-ls_status ls_pieces_check(const ls_text_pieces *p);                /* LS_E_MEMORY */
+/* An empty piece is left out. from: as of ls_normalize. */
+void ls_pieces_add_from(ls_text_pieces *p, const char *text, size_t n, const ls_text_range *from);
+static inline void ls_pieces_add(ls_text_pieces *p, const char *text, size_t n)
+{
+    ls_pieces_add_from(p, text, n, NULL);
+}
+ls_status ls_pieces_check(const ls_text_pieces *p); /* LS_E_MEMORY */
 void ls_pieces_clear(ls_text_pieces *p);
 void ls_pieces_release(ls_text_pieces *p);
+
+/* Appends the text, with `to` in place of each `from`. */
+void ls_replace_all(const char *text, size_t n, const char *from, const char *to, ls_str *out);
 
 typedef enum ls_split_kind {
     LS_SPLIT_REGEX,
     LS_SPLIT_BYTES,
     LS_SPLIT_WHITESPACE,
-    LS_SPLIT_METASPACE
+    LS_SPLIT_METASPACE,
+    LS_SPLIT_BERT
 } ls_split_kind;
 typedef enum ls_prepend { LS_PREPEND_ALWAYS, LS_PREPEND_FIRST, LS_PREPEND_NEVER } ls_prepend;
 typedef struct ls_splitter {
@@ -105,11 +145,31 @@ ls_status ls_regex_compile(void **out, const char *pattern, const char *where);
 void ls_regex_free(void *regex);
 /* Splits each piece of `in`. first: the first piece of `in` begins the text. */
 ls_status ls_split(const ls_splitter *s, const ls_text_pieces *in, bool first, ls_text_pieces *out);
+void ls_bert_split(const char *text, size_t n, const ls_text_range *from, ls_text_pieces *out); /* bert.c */
 /* The byte that a character of byte-level text stands for; -1: none. */
 int ls_byte_of_char(uint32_t c);
 uint32_t ls_char_of_byte(uint8_t b);
 
-/* ---- models (bpe.c, unigram.c) */
+/* ---- models (bpe.c, unigram.c, bert.c) */
+
+/* Where tokens go. */
+typedef struct ls_encoding {
+    const bool *special; /* [vocabulary]: the token is special */
+    ls_tokens *ids;
+    ls_text_ranges *ranges; /* NULL: not wanted */
+    /* parts of the caller's text that become no special tokens */
+    const ls_text_range *plain;
+    int64_t n_plain;
+    const ls_text_range *from; /* of the bytes of the piece that is being encoded; NULL: not traced */
+} ls_encoding;
+ls_status ls_encoding_add(ls_encoding *e, int32_t id, ls_text_range range); /* LS_E_MEMORY */
+/* A token of bytes [begin, end) of the piece. */
+static inline ls_status ls_encoding_put(ls_encoding *e, int32_t id, size_t begin, size_t end)
+{
+    return ls_encoding_add(e, id, ls_range_of(e->from, begin, end));
+}
+/* Whether this token may stand for these bytes: it is not special, or none of them is plain. */
+bool ls_encoding_may(const ls_encoding *e, int32_t id, ls_text_range range);
 
 /* pair: left id << 32 | right id. rank -1: a free entry. */
 typedef struct ls_merge {
@@ -126,7 +186,7 @@ typedef struct ls_bpe {
 } ls_bpe;
 ls_status ls_bpe_room(ls_bpe *b, ls_arena *a, int64_t merges);
 void ls_bpe_put(ls_bpe *b, int32_t left, int32_t right, int32_t rank, int32_t id);
-ls_status ls_bpe_encode(const ls_bpe *b, const char *piece, size_t n, ls_tokens *out);
+ls_status ls_bpe_encode(const ls_bpe *b, const char *piece, size_t n, ls_encoding *out);
 
 typedef struct ls_unigram {
     const ls_vocab *vocab;
@@ -138,9 +198,17 @@ typedef struct ls_unigram {
     int32_t byte_ids[256];
 } ls_unigram;
 ls_status ls_unigram_prepare(ls_unigram *u, ls_arena *a); /* makes the other members from vocab and score */
-ls_status ls_unigram_encode(const ls_unigram *u, const char *piece, size_t n, ls_tokens *out);
+ls_status ls_unigram_encode(const ls_unigram *u, const char *piece, size_t n, ls_encoding *out);
 
-ls_status ls_tokens_add(ls_tokens *t, int32_t id); /* LS_E_MEMORY */
+typedef struct ls_wordpiece {
+    const ls_vocab *vocab;
+    const char *prefix; /* of a piece within a word: "##" */
+    int32_t unknown;
+    int64_t longest; /* characters of a word that is taken to pieces */
+} ls_wordpiece;
+ls_status ls_wordpiece_encode(const ls_wordpiece *w, const char *word, size_t n,
+                              ls_encoding *out); /* bert.c */
+
 void ls_find_byte_ids(const ls_vocab *v, int32_t out[256]);
 
 /* ---- tokens that the file adds to the model (added.c) */
@@ -151,10 +219,11 @@ typedef struct ls_added {
     int32_t id;
     bool special, normalized, single_word, lstrip, rstrip;
 } ls_added;
-/* Finds the first token of `list` in text[from, n), and of those that begin there the longest. *begin and
- * *end receive where it begins and ends, with the white space that it absorbs. NULL: there is none. */
-const ls_added *ls_added_find(const ls_added *list, int n_list, bool normalized, const char *text, size_t n,
-                              size_t from, size_t *begin, size_t *end);
+/* Finds the first added token in text[begins, n), and of those that begin there the longest that `e` lets be.
+ * *begin and *end receive where it begins and ends, with the white space that it absorbs. from: where each
+ * byte of `text` comes from; NULL: not traced. NULL: there is none. */
+const ls_added *ls_added_find(const ls_tokenizer *t, const ls_encoding *e, bool normalized, const char *text,
+                              size_t n, const ls_text_range *from, size_t begins, size_t *begin, size_t *end);
 
 /* ---- decoders (decode.c) */
 
@@ -164,7 +233,8 @@ typedef enum ls_decoding {
     LS_DECODE_REPLACE,
     LS_DECODE_BYTE_FALLBACK,
     LS_DECODE_FUSE,
-    LS_DECODE_STRIP
+    LS_DECODE_STRIP,
+    LS_DECODE_WORDPIECE
 } ls_decoding;
 typedef struct ls_decoder {
     ls_decoding kind;
@@ -172,8 +242,10 @@ typedef struct ls_decoder {
     /* strip: how many of the characters are removed at most, at the start and at the end */
     int64_t start, stop;
     bool keep_first; /* metaspace: the first mark becomes a space too */
+    bool tidy;       /* wordpiece, whose prefix is `from`: no space before marks and shortened words */
 } ls_decoder;
 ls_status ls_decode(const ls_decoder *d, ls_text_pieces *tokens); /* changes the tokens in place */
+void ls_wordpiece_decode(const ls_decoder *d, const char *token, size_t n, bool first, ls_str *out);
 int ls_fallback_byte(const char *token, size_t n); /* 65 of "<0x41>"; -1: the token is not a byte */
 
 /* ---- the tokenizer */
@@ -186,10 +258,12 @@ struct ls_tokenizer {
     ls_splitter splitters[LS_TEXT_STAGES];
     ls_decoder decoders[LS_TEXT_STAGES];
     int n_normalizers, n_splitters, n_decoders;
-    ls_bpe *bpe; /* one of bpe and unigram is NULL */
+    ls_bpe *bpe; /* one of the three; the others are NULL */
     ls_unigram *unigram;
+    ls_wordpiece *wordpiece;
     ls_added *added;
     int n_added;
+    bool *special;                 /* [vocab.size] */
     int32_t before[16], after[16]; /* special tokens before and after a text */
     int n_before, n_after;
 };

@@ -72,7 +72,7 @@ static void improve(node *to, double score, int64_t from, int32_t id)
         *to = (node){ score, from, id };
 }
 
-static ls_status find_best(const ls_unigram *u, const char *piece, size_t n, node *best)
+static ls_status find_best(const ls_unigram *u, const char *piece, size_t n, const ls_encoding *e, node *best)
 {
     uint32_t c, turn = 0;
     for (size_t i = 0; i <= n; i++)
@@ -86,7 +86,8 @@ static ls_status find_best(const ls_unigram *u, const char *piece, size_t n, nod
         bytes = ls_utf8_next(piece + at, &c);
         for (size_t i = at; i < n && low < high; i++) {
             narrow(u, &low, &high, i - at, (uint8_t)piece[i]);
-            if (low == high || u->vocab->length[u->sorted[low]] != i - at + 1)
+            if (low == high || u->vocab->length[u->sorted[low]] != i - at + 1 ||
+                !ls_encoding_may(e, u->sorted[low], ls_range_of(e->from, at, i + 1)))
                 continue;
             improve(&best[i + 1], here + u->score[u->sorted[low]], (int64_t)at, u->sorted[low]);
             single = single || i + 1 - at == bytes;
@@ -98,23 +99,24 @@ static ls_status find_best(const ls_unigram *u, const char *piece, size_t n, nod
 }
 
 /* A run of unknown characters: its bytes, if there is a token for each, else the unknown token once. */
-static ls_status add_unknown(const ls_unigram *u, const char *text, size_t n, ls_tokens *out)
+static ls_status add_unknown(const ls_unigram *u, const char *piece, size_t begin, size_t end,
+                             ls_encoding *out)
 {
     bool known = u->byte_fallback;
-    for (size_t i = 0; i < n; i++)
-        known = known && u->byte_ids[(uint8_t)text[i]] >= 0;
-    for (size_t i = 0; i < n && known; i++)
-        LS_TRY(ls_tokens_add(out, u->byte_ids[(uint8_t)text[i]]));
-    return known ? LS_OK : ls_tokens_add(out, u->unknown);
+    for (size_t i = begin; i < end; i++)
+        known = known && u->byte_ids[(uint8_t)piece[i]] >= 0;
+    for (size_t i = begin; i < end && known; i++)
+        LS_TRY(ls_encoding_put(out, u->byte_ids[(uint8_t)piece[i]], i, i + 1));
+    return known ? LS_OK : ls_encoding_put(out, u->unknown, begin, end);
 }
 
-ls_status ls_unigram_encode(const ls_unigram *u, const char *piece, size_t n, ls_tokens *out)
+ls_status ls_unigram_encode(const ls_unigram *u, const char *piece, size_t n, ls_encoding *out)
 {
     node few[257], *best = n < 257 ? few : ls_sys_malloc(sizeof *best * (n + 1));
     int64_t count = 0;
     if (!best)
         return ls_fail(LS_E_MEMORY, "out of memory for a piece of %zu bytes", n);
-    ls_status s = find_best(u, piece, n, best);
+    ls_status s = find_best(u, piece, n, out, best);
     if (s != LS_OK)
         n = 0;
     for (int64_t at = (int64_t)n; at > 0;
@@ -123,14 +125,14 @@ ls_status ls_unigram_encode(const ls_unigram *u, const char *piece, size_t n, ls
     for (int64_t at = 0; s == LS_OK && count > 0 && at < (int64_t)n;) {
         int64_t end = (int64_t)best[at].score;
         if (best[end].id != u->unknown) {
-            s = ls_tokens_add(out, best[end].id);
+            s = ls_encoding_put(out, best[end].id, (size_t)at, (size_t)end);
             at = end;
             continue;
         }
         const int64_t begin = at;
         while (at < (int64_t)n && best[(int64_t)best[at].score].id == u->unknown)
             at = (int64_t)best[at].score;
-        s = add_unknown(u, piece + begin, (size_t)(at - begin), out);
+        s = add_unknown(u, piece, (size_t)begin, (size_t)at, out);
     }
     if (best != few)
         free(best);

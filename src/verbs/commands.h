@@ -135,6 +135,8 @@ typedef struct ls_export_opts {
     const char *prefix;
     const char *module; /* only what is below it; NULL: everything */
     bool strip_prefix;  /* without the module's name */
+    bool merge;         /* adapters into their base */
+    const char *base;   /* where that is; NULL: where the checkpoint says */
     bool ignore_frozen; /* without what train.freeze froze */
 } ls_export_opts;
 /* a weight file, checkpoint, run, or a recipe (its module tree, and each rank's local shards) */

@@ -265,12 +265,11 @@ void ls_data_view_target(const ls_data_view *v, int64_t k, ls_str *out)
                           ls_data_view_at(v, f, v->drawn[f], k));
 }
 
-ls_status ls_data_view_text(const ls_data_view *v, int field, int64_t k, ls_str *out)
+/* Adds tokens as text, without ids below 0. */
+static ls_status decode(const ls_data_view *v, const int32_t *from, int64_t n, ls_str *out)
 {
-    const int64_t n = ls_type_count(&v->set->fields[field].type);
     int32_t *ids = ls_sys_malloc(sizeof *ids * (size_t)n);
     LS_TRY(ls_sys_have(ids));
-    const int32_t *from = (const int32_t *)(const void *)v->drawn[field] + k * n;
     int64_t count = 0;
     for (int64_t i = 0; i < n; i++)
         if (from[i] >= 0)
@@ -283,4 +282,21 @@ ls_status ls_data_view_text(const ls_data_view *v, int field, int64_t k, ls_str 
     free(text);
     free(ids);
     return s;
+}
+
+ls_status ls_data_view_text(const ls_data_view *v, int field, int64_t k, ls_str *out)
+{
+    const int64_t n = ls_type_count(&v->set->fields[field].type);
+    const int32_t *ids = (const int32_t *)(const void *)v->drawn[field] + k * n;
+    const int packed = field_number(v->set, "positions");
+    const int32_t *positions = packed < 0 ? NULL : (const int32_t *)(const void *)v->drawn[packed] + k * n;
+    for (int64_t begin = 0, end; begin < n; begin = end) {
+        end = positions ? begin + 1 : n;
+        while (end < n && positions[end] != 0)
+            end++;
+        if (begin)
+            ls_str_add(out, " | ");
+        LS_TRY(decode(v, ids + begin, end - begin, out));
+    }
+    return LS_OK;
 }

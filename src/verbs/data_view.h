@@ -44,5 +44,6 @@ ls_view_stats ls_data_view_stats(const ls_data_view *v, int field, const uint8_t
 void ls_data_view_steps(const ls_data_view *v, int64_t k, ls_str *out);
 /* What sample k is to be learned as: its label or, of images without one, "age 31, height 1.8". */
 void ls_data_view_target(const ls_data_view *v, int64_t k, ls_str *out);
-/* Tokens of sample k, decoded; places that do not count are left out. LS_E_MEMORY. */
+/* Tokens of sample k, decoded; places that do not count are left out. Documents side by side
+ * have " | " between them. LS_E_MEMORY. */
 ls_status ls_data_view_text(const ls_data_view *v, int field, int64_t k, ls_str *out);

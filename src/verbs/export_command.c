@@ -7,9 +7,11 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "base/sys.h"
+#include "ckpt/adapter.h"
 #include "ckpt/checkpoint.h"
 #include "ckpt/dcp.h"
 #include "commands.h"
+#include "export_adapter.h"
 #include "export_optimizer.h"
 #include "export_select.h"
 #include "record/run_choice.h"
@@ -46,12 +48,17 @@ static bool progress(void *context, uint64_t done, uint64_t total)
     return !ui->stop || !*ui->stop;
 }
 
-static void tell(const ls_export_opts *o, const ls_ui *ui, const char *from, const ls_weights *w)
+static void tell_number(const ls_export_opts *o, const ls_ui *ui, const char *from, int64_t tensors)
 {
     ls_str said = { 0 };
-    ls_export_said(&said, w, o->to, o->format);
+    ls_export_said(&said, tensors, o->to, ls_adapter_is(o->to) ? LS_EXPORT_PEFT : o->format);
     fprintf(ui->out, "%s, from %s\n", ls_str_text(&said), from);
     ls_str_release(&said);
+}
+
+static void tell(const ls_export_opts *o, const ls_ui *ui, const char *from, const ls_weights *w)
+{
+    tell_number(o, ui, from, ls_weights_count(w));
 }
 
 static bool is_dcp(const char *from) { return ls_dcp_is(from) && !ls_checkpoint_is(from); }
@@ -160,7 +167,13 @@ ls_status ls_export_command(const ls_export_opts *o, const ls_ui *ui)
                                               .context = (void *)ui,
                                               .replace = o->force,
                                               .ranks = o->ranks ? o->ranks : 1 };
-        s = (o->ema ? export_ema : o->optimizer ? export_state : export_weights)(o, ui, from, &opts);
+        int64_t tensors = 0;
+        if (o->merge || ls_adapter_is(from)) {
+            s = ls_export_adapter(o, from, &opts, &tensors);
+            if (s == LS_OK)
+                tell_number(o, ui, from, tensors);
+        } else
+            s = (o->ema ? export_ema : o->optimizer ? export_state : export_weights)(o, ui, from, &opts);
         if (ui->progress)
             ui->progress(ui->context, NULL);
     }

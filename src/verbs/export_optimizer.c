@@ -10,12 +10,13 @@
 #include "passes/passes.h"
 #include "recipe/model_row.h"
 #include "recipe/optim_row.h"
+#include "recipe/recipe_use.h"
 
 /* Which group each parameter is in follows from the model, and nothing else does: it is built for that. */
 static ls_status lay_out(ls_units *u, const ls_recipe *r)
 {
     const char *words[LS_RECIPE_LIST];
-    const ls_trained what = { .freeze = r->train.freeze,
+    const ls_trained what = { .freeze = ls_recipe_freeze(r),
                               .n_groups = (int)r->optimizer.groups.n,
                               .groups = words };
     ls_graph *g = NULL;

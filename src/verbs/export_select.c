@@ -10,6 +10,7 @@
 #include "ckpt/checkpoint.h"
 #include "ckpt/select.h"
 #include "passes/passes.h"
+#include "recipe/recipe_use.h"
 
 typedef struct selection {
     const char *module, *freeze; /* NULL: any; none */
@@ -59,7 +60,7 @@ static ls_status read_freeze(char **freeze, const char *from)
     if (s == LS_OK)
         s = ls_recipe_load_record(&r, yaml, strlen(yaml), "the recipe in trainer.json", 0, NULL);
     if (s == LS_OK)
-        s = ls_sys_have(*freeze = ls_sys_strdup(r->train.freeze));
+        s = ls_sys_have(*freeze = ls_sys_strdup(ls_recipe_freeze(r)));
     ls_recipe_destroy(&r);
     json_decref(j);
     free(text);

@@ -3,7 +3,11 @@
 #include <string.h>
 #include "base/arena.h"
 #include "base/str.h"
+#include "base/sys.h"
 #include "init_weights.h"
+#include "lockstep/nn.h"
+#include "passes/passes.h"
+#include "setup/base.h"
 #include "step/trainer.h"
 
 enum { MOST_MODULES = 4 }; /* of another shape: more are another model */
@@ -109,9 +113,24 @@ static ls_status advise(ls_status s, const ls_trainer *t, const ls_weights *w)
     return s;
 }
 
-ls_status ls_init_weights(ls_trainer *t, const ls_recipe *r, const ls_weights *w)
+static bool has_adapters(const ls_weights *w)
 {
-    const ls_status s = ls_trainer_init_from(t, (uint64_t)r->run.seed, w, r->model.init_strict,
-                                             r->model.reset);
+    for (int64_t i = 0; i < ls_weights_count(w); i++)
+        if (ls_words_freeze(LS_LORA_NAMES, ls_weights_at(w, i)->name))
+            return true;
+    return false;
+}
+
+ls_status ls_init_weights(ls_trainer *t, const ls_recipe *r, const ls_weights *w, uint64_t *base)
+{
+    char *reset = has_adapters(w) || !r->train.lora.rank
+                      ? ls_sys_strdup(r->model.reset)
+                      : ls_sys_text("%s " LS_LORA_NAMES, r->model.reset); /* new ones */
+    ls_status s = ls_sys_have(reset);
+    LS_TRY(s);
+    s = ls_trainer_init_from(t, (uint64_t)r->run.seed, w, r->model.init_strict, reset);
+    free(reset);
+    if (s == LS_OK && (!t->group || ls_group_rank(t->group) == 0)) /* it writes the digest to trainer.json */
+        s = ls_base_digest(base, w, r);
     return s == LS_OK ? s : ls_fail_in(advise(s, t, w), "model.init");
 }

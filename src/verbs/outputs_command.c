@@ -15,6 +15,7 @@
 #include "data/npy.h"
 #include "input_files.h"
 #include "outputs_own.h"
+#include "setup/base.h"
 #include "recipe/data_row.h"
 #include "recipe/recipe_use.h"
 #include "screen/table.h"
@@ -349,7 +350,9 @@ static ls_status make_predictor(ls_outputs *j)
         &c, j->saved.checkpoint,
         r->checkpoint.verify == LS_VERIFY_CHOICE_FULL ? LS_VERIFY_FULL : LS_VERIFY_SIZES, NULL);
     if (s == LS_OK) {
-        s = r->eval.ema ? ls_checkpoint_use_ema(&c) : LS_OK;
+        s = ls_base_join(&c, r, NULL, NULL);
+        if (s == LS_OK && r->eval.ema)
+            s = ls_checkpoint_use_ema(&c);
         if (s == LS_OK)
             s = ls_saved_model_blame_model(
                 &j->saved, ls_recipe_blame(r, ls_predictor_make(&j->predictor, ls_recipe_build, r,

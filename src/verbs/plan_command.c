@@ -27,8 +27,13 @@ static int64_t steps_per_epoch(const ls_compiled_recipe *c)
 static void head_text(ls_str *out, const ls_compiled_recipe *c, const ls_step_cost *cost)
 {
     const ls_compiled *step = &c->step;
-    ls_str_printf(out, "%s  %s, %lld parameters  %s, %s, %d thread%s%s\n", c->recipe->run.name,
-                  c->recipe->model.type, (long long)step->units.parameters, step->device.ops->name,
+    const int64_t frozen = ls_units_frozen(&step->units);
+    char trained[48] = "";
+    if (frozen)
+        snprintf(trained, sizeof trained, ", %lld of them trained",
+                 (long long)(step->units.parameters - frozen));
+    ls_str_printf(out, "%s  %s, %lld parameters%s  %s, %s, %d thread%s%s\n", c->recipe->run.name,
+                  c->recipe->model.type, (long long)step->units.parameters, trained, step->device.ops->name,
                   step->device.arch->name, step->device.threads, step->device.threads == 1 ? "" : "s",
                   c->ranks > 1 ? " a rank" : "");
     const ls_shared_model *m = ls_recipe_shared_model(c->recipe);
@@ -255,6 +260,7 @@ static ls_status plan_json(const ls_ui *ui, const ls_compiled_recipe *c, const l
     ls_json_int(&j, "ranks", c->ranks);
     ls_json_text(&j, "layout", ls_str_text(&layout));
     ls_json_int(&j, "parameters", c->step.units.parameters);
+    ls_json_int(&j, "frozen", ls_units_frozen(&c->step.units));
     ls_json_int(&j, "micro_batches", c->step.micro_batches);
     ls_step_cost_json(&j, "rank", cost);
     if (c->calibration)

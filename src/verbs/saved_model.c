@@ -22,6 +22,7 @@
 #include "loop/data_record.h"
 #include "loop/module_record.h"
 #include "recipe/shared_model.h"
+#include "setup/base.h"
 #include "step/trainer.h"
 
 static ls_status from_run(ls_saved_model *t, const char *dir, const ls_recipe_arg *arg)
@@ -263,7 +264,9 @@ ls_status ls_saved_model_trainer(const ls_saved_model *t, ls_group *g, ls_setup 
     *step = step_of(c.trainer, t->checkpoint);
     if (!g || ls_group_rank(g) == 0)
         ls_saved_model_check_module(t);
-    ls_status status = t->recipe->eval.ema ? ls_checkpoint_use_ema(&c) : LS_OK;
+    ls_status status = ls_base_join(&c, t->recipe, g, NULL);
+    if (status == LS_OK && t->recipe->eval.ema)
+        status = ls_checkpoint_use_ema(&c);
     if (status == LS_OK)
         status = ls_recipe_blame(t->recipe,
                                  ls_trainer_create_with(out, ls_recipe_build, t->recipe, &s->trainer));

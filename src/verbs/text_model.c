@@ -16,6 +16,7 @@
 #include "recipe/recipe_read.h"
 #include "recipe/recipe_use.h"
 #include "record/rundir.h"
+#include "setup/base.h"
 #include "setup/folder.h"
 #include "step/trainer.h"
 
@@ -82,8 +83,12 @@ static ls_status open_tokenizer(ls_text_model *m, const char *folder)
         ls_saved_model_check_tokenizer(&m->saved, file);
     free(file);
     LS_TRY(s);
-    if (folder)
-        LS_TRY(ls_folder_ends(m->ends, LS_MAX_ENDS, &m->n_ends, folder));
+    char *config = NULL;
+    s = folder ? ls_folder_config(&config, folder, r->train.lora.base) : LS_OK;
+    if (config)
+        s = ls_folder_ends(m->ends, LS_MAX_ENDS, &m->n_ends, config);
+    free(config);
+    LS_TRY(s);
     if (m->n_ends)
         return LS_OK;
     m->n_ends = 1;
@@ -224,7 +229,9 @@ ls_status ls_text_model_generator(ls_text_model *m, const ls_generator_opts *o)
     }
     const bool full = m->saved.recipe->checkpoint.verify == LS_VERIFY_CHOICE_FULL;
     LS_TRY(ls_checkpoint_open(&c, m->saved.checkpoint, full ? LS_VERIFY_FULL : LS_VERIFY_SIZES, m->group));
-    s = m->saved.recipe->eval.ema ? ls_checkpoint_use_ema(&c) : LS_OK;
+    s = ls_base_join(&c, m->saved.recipe, m->group, NULL);
+    if (s == LS_OK && m->saved.recipe->eval.ema)
+        s = ls_checkpoint_use_ema(&c);
     if (s == LS_OK)
         s = ls_generator_of_recipe(&m->generator, m->saved.recipe, c.weights, &all);
     ls_checkpoint_release(&c);

@@ -112,7 +112,7 @@ static void count_steps(training *t)
 static ls_status initial_weights(training *t)
 {
     const ls_recipe *r = t->loop.recipe;
-    ls_status s = t->init ? ls_init_weights(t->loop.trainer, r, t->init)
+    ls_status s = t->init ? ls_init_weights(t->loop.trainer, r, t->init, &t->loop.from.base)
                           : ls_trainer_init(t->loop.trainer, (uint64_t)r->run.seed);
     LS_TRY(s);
     s = ls_trainer_fit_missing(t->loop.trainer, t->loop.train, r->model.refit ? NULL : t->init);

@@ -28,11 +28,12 @@ void ls_train_describe(const ls_loop *l, const ls_train_start *start)
     ls_group *g = l->group;
     const ls_recipe *r = l->recipe;
     char device[64] = "", hardware[64], machine[80] = "", total[32], arena[32], mesh[128], seconds[32] = "",
-         share[48] = "", trained[56] = "", by[64];
-    const long long frozen = (long long)ls_units_frozen(&c->units);
+         share[48] = "", trained[96] = "", by[64];
+    const int64_t all = c->units.parameters, frozen = ls_units_frozen(&c->units);
     ls_log_info("data   %s", start->data);
     if (frozen)
-        snprintf(trained, sizeof trained, ", %lld of the parameters frozen", frozen);
+        ls_snprintf(trained, sizeof trained, ", %lld of the parameters trained (%.3g %%)",
+                    (long long)(all - frozen), 100 * (double)(all - frozen) / (double)all);
     if (ls_compiled_seconds(c) > 0)
         ls_snprintf(seconds, sizeof seconds, ", about %.1f ms", 1e3 * ls_compiled_seconds(c));
     if (c->device.ops->hardware) {

@@ -17,6 +17,18 @@ static const ls_unet_config UNET = { .input = { "x", { LS_F32, 3, { 1, 4, 4 } } 
                                      .output = { "y", { LS_F32, 2, { 4, 4 } } },
                                      .channels = 2,
                                      .levels = 1 };
+static const ls_bert_config BERT = { .input = "ids",
+                                     .tokens = 4,
+                                     .vocab_size = 9,
+                                     .hidden_size = 8,
+                                     .mlp_size = 8,
+                                     .layers = 1,
+                                     .heads = 2,
+                                     .positions = 4,
+                                     .token_types = 1,
+                                     .norm_eps = 1e-6,
+                                     .n_outputs = 1,
+                                     .outputs = (const ls_port[]){ { "kind", { LS_F32, 1, { 3 } } } } };
 static const ls_decoder_config DECODER = { .seq_length = 8,
                                            .vocab_size = 260,
                                            .hidden_size = 16,
@@ -199,6 +211,10 @@ static void drop_samples(void)
     &(ls_loader_step) { 0 }
 #define sample_ls_step_result_p \
     &(ls_step_result) { 0 }
+#define sample_ls_text_range_p \
+    &(ls_text_range) { 0, 1 }
+#define sample_ls_text_ranges_p \
+    &(ls_text_ranges) { 0 }
 #define sample_ls_tokens_p \
     &(ls_tokens) { 0 }
 #define sample_ls_update_unit_p \
@@ -210,6 +226,7 @@ static void drop_samples(void)
 #define sample_ls_convnext_config_p &CONVNEXT
 #define sample_ls_unet_config_p &UNET
 #define sample_ls_mlp_config_p &training_mlp
+#define sample_ls_bert_config_p &BERT
 #define sample_ls_t5_config_p ((ls_t5_config *)buffer)
 #define sample_ls_generated_p \
     &(ls_generated) { 0 }

@@ -129,6 +129,7 @@ void values(ls_graph *g, ls_value x, ls_value ids)
         ls_batch_norm_op(g, x, x, x, 1e-5);
     ls_batch_norm_eval(g, x, x, x, x, x, 1e-5), ls_batch_norm_update(g, x, x, x, x, none, 0.1),
         ls_attention(g, x, x, x, none, 4, 1, true);
+    ls_packed_attention(g, x, x, x, ids, 4, 1);
     ls_padded_attention(g, x, x, x, none, ids, 0, 4, 1), ls_position_bias(g, x, 4, 4, 8, true),
         ls_shift_right(g, ids, 0, 0), ls_cache_write(g, x, x, ids);
     ls_attention_cached(g, x, x, x, ids, none, 4, 1), ls_cache_reorder(g, x, ids),
@@ -144,6 +145,7 @@ ls_status objects(ls_build_fn build)
     ls_trainer *trainer = nullptr;
     ls_trainer_opts o = ls_trainer_opts_default();
     o.micro_batch = 2;
+    o.freeze = LS_LORA_NAMES;
     o.freeze = LS_LORA_FREEZE;
     ls_trainer_create(&trainer, build, nullptr);
     ls_trainer_create(&trainer, build, nullptr, &o);

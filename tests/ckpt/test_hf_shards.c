@@ -176,7 +176,7 @@ static void names_other_folders(void **state)
         { { "latest_checkpointed_iteration.txt" }, { "Megatron", "iter_NNNNNNN" } },
         { { "_CHECKPOINT_METADATA", "manifest.ocdbt" }, { "Orbax", "JAX" } },
         { { "checkpoint", "model.ckpt-7.index" }, { "TensorFlow", "model.ckpt-7.index" } },
-        { { "adapter_model.safetensors", "adapter_config.json" }, { "adapter of PEFT", "merge_and_unload" } },
+        { { "adapter_config.json" }, { "adapter of PEFT", "adapter_model.safetensors too" } },
         { { "consolidated.00.pth", "params.json" }, { "Meta's own form", "consolidated.00.pth" } },
         { { "metadata.pkl", "a_0.pt" }, { "torch_checkpointing", "metadata.pkl" } },
         { { "recipe.yaml", "checkpoints" }, { "a run of Lockstep", "checkpoints/latest" } },

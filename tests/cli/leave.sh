@@ -56,7 +56,7 @@ try 0 inspect one.gguf --html one.html
 mkdir plain; cp "$golden"/{config.json,model.safetensors} runs/one/checkpoints/latest/tokenizer*.json plain
 try 0 export plain --to plain.gguf; cksum <plain.gguf >sum; has sum "^3684779802 101504$"
 for type in f32 f16 bf16 q8_0 q4_0 q4_k_m; do try 0 export plain --to $type.gguf --type $type; done
-has err "matrices have rows that are no whole blocks of 256: they take types with smaller blocks"
+has err "matrices have rows that are not whole blocks of 256: they take types with smaller blocks"
 cmp f32.gguf plain.gguf || bad "unchanged is not f32"
 try 0 inspect q8_0.gguf; has out "Q8_0"; has out "F32"
 try 0 export f32.gguf --to back.safetensors; try 0 inspect back.safetensors; has out "token_embd"

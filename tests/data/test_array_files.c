@@ -41,7 +41,7 @@ static void columns_are_read_by_name(void **state)
     assert_true(rows == 4 && x[0] == 1 && x[1] == 0 && x[2] == 1 && x[3] == 0);
     free(x);
     char *classes;
-    assert_ok(ls_csv_classes(&classes, "b\nTrue\nFalse\n", 13, "b", "a.csv"));
+    assert_ok(ls_csv_classes(&classes, "b\nTrue\nFalse\n", 13, "b", false, "a.csv"));
     assert_string_equal(classes, "False,True");
     free(classes);
 }

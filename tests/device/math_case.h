@@ -5,7 +5,7 @@
 #pragma once
 #include "device/cpu/isa.h"
 
-enum { CASE_MAX = 9 };
+enum { CASE_MAX = 10 };
 
 /* What fills an operand. */
 typedef enum fill_kind {

@@ -1,6 +1,7 @@
 /* test_math_attention.c - attention and its gradient on device cpu, at every level of this machine, against
  * device ref: sequences of one tile and of several, heads of odd size, shared key heads, causal masks,
- * biases, column slices of one buffer. The bits depend neither on threads nor on the batch. */
+ * biases, column slices of one buffer. The bits depend neither on threads nor on the batch, nor on the
+ * documents beside a document. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -253,9 +254,166 @@ static void test_batch(void **state)
     }
 }
 
+/* ---- documents side by side */
+
+enum { DOCUMENTS = 7, TOKENS = 463, HEADS = 2, KEY_HEADS = 1, WIDTH = 24 };
+static const int LENGTHS[DOCUMENTS] = { 1, 70, 17, 300, 64, 9, 2 };
+
+/* A tensor's rows from `first` on, n of them. */
+static void cut_rows(ls_tensor *out, const ls_tensor *in, int64_t first, int64_t n)
+{
+    *out = *in;
+    out->type.dims[1] = n;
+    out->data = (char *)in->data + first * in->strides[1] * (int64_t)ls_dtype_size(in->type.dtype);
+}
+
+static void same_rows(const ls_tensor *part, const ls_tensor *whole, int64_t first, int64_t n)
+{
+    const int64_t width = whole->type.dims[2];
+    for (int64_t i = 0; i < n * width; i++)
+        assert_int_equal(math_bits(part, i), math_bits(whole, first * width + i));
+}
+
+/* lse [1, HEADS, tokens] of a document. */
+static void same_lse(const ls_tensor *part, const ls_tensor *whole, int64_t first, int64_t n)
+{
+    for (int64_t h = 0; h < HEADS; h++)
+        for (int64_t i = 0; i < n; i++)
+            assert_int_equal(math_bits(part, h * part->type.dims[2] + i),
+                             math_bits(whole, h * TOKENS + first + i));
+}
+
+static math_case documents_case(ls_dtype d, int64_t tokens, const ls_attention_attrs *attrs,
+                                const double *positions)
+{
+    const shape s = { .B = 1, .Tq = tokens, .Tk = tokens, .H = HEADS, .G = KEY_HEADS, .D = WIDTH, .pad = 5 };
+    math_case c = forward_case(&s, d, attrs, 3);
+    c.in[4] = c.in[5] = c.in[6] = ABSENT;
+    c.n_in = positions ? 7 : 3;
+    if (positions)
+        c.in[6] = (operand)DATA(LS_TYPE(LS_I32, 1, tokens), positions);
+    return c;
+}
+
+/* The gradient's case; dy, q, .. are random, since no number depends on another document's. */
+static math_case documents_grad_case(const math_case *f)
+{
+    const operand q = f->in[0], k = f->in[1];
+    math_case g = *f;
+    g.op = "attention_grad";
+    g.n_in = f->n_in > 3 ? 10 : 7;
+    g.n_out = 3;
+    const operand in[] = { q, q, k, k, ABSENT, q, NORMAL(f->out[1].type, 1), ABSENT, ABSENT, f->in[6] };
+    memcpy(g.in, in, sizeof in);
+    g.out[0] = f->out[0];
+    g.out[1] = g.out[2] = (operand){ .type = k.type, .pad = k.pad };
+    return g;
+}
+
+/* A document has the bits that it has alone, and at the head of a longer row. */
+static void compare_document(const math_case *of, const math_run *whole, const ls_device *d, int64_t first,
+                             int64_t n, int64_t row)
+{
+    const bool grad = of->n_out == 3;
+    const math_case f = documents_case(of->out[0].type.dtype, row, of->attrs, NULL),
+                    c = grad ? documents_grad_case(&f) : f;
+    math_run r;
+    math_make(&r, &c);
+    for (int j = 0; j < c.n_in; j++)
+        if (c.in[j].type.ndim == 3 && c.in[j].type.dtype == of->in[0].type.dtype && !(grad && j == 6))
+            cut_rows(&r.in[j], &whole->in[j], first, row);
+    for (int64_t h = 0; h < HEADS && grad; h++)
+        memcpy((float *)r.in[6].data + h * row, (const float *)whole->in[6].data + h * TOKENS + first,
+               sizeof(float) * (size_t)row);
+    math_execute(&r, &c, d);
+    if (!grad)
+        same_lse(&r.out[1], &whole->out[1], first, n);
+    for (int o = 0; o < (grad ? 3 : 1); o++)
+        same_rows(&r.out[o], &whole->out[o], first, n);
+    math_free(&r);
+}
+
+static void test_documents(void **state)
+{
+    (void)state;
+    static double positions[TOKENS];
+    for (int k = 0, at = 0; k < DOCUMENTS; at += LENGTHS[k++])
+        for (int i = 0; i < LENGTHS[k]; i++)
+            positions[at + i] = i;
+    const ls_attention_attrs attrs = { .head_dim = WIDTH, .causal = true, .scale = 0.3 };
+    for (int t = 0; t < 3; t++) {
+        const math_case f = documents_case(FLOATS[t], TOKENS, &attrs, positions), g = documents_grad_case(&f);
+        ls_isa levels[LS_ISA_COUNT];
+        for (int l = math_levels(levels) - 1; l >= 0; l--)
+            for (int threads = 1; threads <= 3;
+                 threads += 2) { /* with 3 query heads are tasks of their own */
+                const ls_device d = math_cpu(levels[l], threads);
+                math_run a, b;
+                math_make(&a, &f);
+                math_make(&b, &g);
+                math_execute(&a, &f, &d);
+                math_execute(&b, &g, &d);
+                for (int k = 0, first = 0; k < DOCUMENTS; first += LENGTHS[k++]) {
+                    compare_document(&f, &a, &d, first, LENGTHS[k], LENGTHS[k]);
+                    compare_document(&f, &a, &d, first, LENGTHS[k], TOKENS - first);
+                    compare_document(&g, &b, &d, first, LENGTHS[k], LENGTHS[k]);
+                }
+                math_free(&a);
+                math_free(&b);
+            }
+    }
+}
+
+/* Device ref in f64: positions are a bias that is -inf outside of the blocks on the diagonal. */
+static void test_blocks(void **state)
+{
+    (void)state;
+    enum { T = 12, D = 4 };
+    static const int FIRST[T] = { 0, 0, 0, 3, 4, 4, 4, 4, 8, 8, 8, 8 }; /* of each token's document */
+    double positions[T], mask[T * T];
+    for (int i = 0; i < T; i++) {
+        positions[i] = i - FIRST[i];
+        for (int j = 0; j < T; j++)
+            mask[i * T + j] = j < FIRST[i] ? -INFINITY : 0;
+    }
+    const ls_attention_attrs attrs = { .head_dim = D, .causal = true, .scale = 0.5 };
+    const ls_device ref = { .ops = &ls_device_ref, .threads = 1 };
+    const operand x = NORMAL(LS_TYPE(LS_F64, 1, T, D), 1), lse = NORMAL(LS_TYPE(LS_F64, 1, 1, T), 1);
+    for (int grad = 0; grad < 2; grad++) {
+        math_case c = { .op = grad ? "attention_grad" : "attention",
+                        .n_in = grad ? 10 : 7,
+                        .n_out = grad ? 3 : 2,
+                        .attrs = &attrs,
+                        .in = { x, x, x, x, ABSENT, ABSENT, ABSENT, ABSENT, ABSENT, ABSENT },
+                        .out = { x, grad ? x : lse, x },
+                        .seed = 5 },
+                  masked;
+        c.in[grad ? 5 : 3] = grad ? x : (operand)ABSENT;
+        c.in[6] = lse;
+        c.in[grad ? 9 : 6] = (operand)DATA(LS_TYPE(LS_I32, 1, T), positions);
+        masked = c;
+        masked.in[grad ? 9 : 6] = ABSENT;
+        masked.in[grad ? 4 : 3] = (operand)DATA(LS_TYPE(LS_F64, 1, 1, T, T), mask);
+        math_run a, b;
+        math_make(&a, &c);
+        math_make(&b, &masked);
+        for (int j = 0; j < c.n_in; j++) /* the same numbers */
+            if (c.in[j].kind == FILL_NORMAL && a.in[j].type.ndim > 0)
+                memcpy(b.in[j].data, a.in[j].data, ls_type_bytes(&a.in[j].type));
+        math_execute(&a, &c, &ref);
+        math_execute(&b, &masked, &ref);
+        for (int o = 0; o < c.n_out; o++)
+            for (int64_t i = 0; i < ls_type_count(&c.out[o].type); i++)
+                assert_int_equal(math_bits(&a.out[o], i), math_bits(&b.out[o], i));
+        math_free(&a);
+        math_free(&b);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(test_attention), cmocka_unit_test(test_long),
-                                        cmocka_unit_test(test_masked), cmocka_unit_test(test_batch) };
+                                        cmocka_unit_test(test_masked),    cmocka_unit_test(test_batch),
+                                        cmocka_unit_test(test_documents), cmocka_unit_test(test_blocks) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

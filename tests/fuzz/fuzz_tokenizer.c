@@ -15,6 +15,19 @@ static void use(const ls_tokenizer *t, const char *text, size_t n)
         ls_tokenizer_decode(t, ids.ids, ids.n, false, &again, &bytes) == LS_OK)
         free(again);
     free(ids.ids);
+    /* with the bytes of each token: the same ids, in ranges of the text; and with text that stays plain */
+    for (int64_t plain = 0; plain < 2; plain++) {
+        const ls_text_range all = { (int64_t)n / 3, (int64_t)n };
+        ls_tokens some = { 0 };
+        ls_text_ranges at = { 0 };
+        if (ls_tokenizer_encode_ranges(t, text, n, true, plain, &all, &some, &at) == LS_OK && some.n != at.n)
+            abort();
+        for (int64_t i = 0; i < at.n; i++)
+            if (at.at[i].begin < 0 || at.at[i].end < at.at[i].begin || at.at[i].end > (int64_t)n)
+                abort();
+        free(some.ids);
+        free(at.at);
+    }
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

@@ -64,10 +64,10 @@ static void make_ids(int32_t ids[LENGTH])
         ids[i] = (i * i + 3 * i + 5) % VOCABULARY;
 }
 
-/* The logits of all places at once, [LENGTH, VOCABULARY], by the graph that is trained. The caller frees
- * them. */
-static float *whole_pass(const ls_decoder_config *config, const ls_weights *w, const int32_t *ids, int isa,
-                         const ls_precision *p)
+/* The logits of all places at once, [LENGTH, VOCABULARY], by the graph that is trained; positions: of
+ * documents side by side, or NULL. The caller frees them. */
+static float *whole_pass(const ls_decoder_config *config, const ls_weights *w, const int32_t *ids,
+                         const int32_t *positions, int isa, const ls_precision *p)
 {
     ls_device d;
     ls_plan *plan;
@@ -90,6 +90,8 @@ static float *whole_pass(const ls_decoder_config *config, const ls_weights *w, c
         free(want[i].tensor.data);
     }
     value_put(s, "ids", ids, sizeof(int32_t) * (size_t)config->seq_length);
+    if (positions)
+        value_put(s, "positions", positions, sizeof(int32_t) * (size_t)config->seq_length);
     ASSERT_OK(ls_session_run(s, 0, false));
     ls_type type;
     float *out = value_copy(s, "logits", &type);
@@ -105,6 +107,26 @@ static void check_logits(const float *got, const float *whole, int64_t token, co
         if (memcmp(&got[i], &want[i], sizeof *got))
             fail_msg("%s: logit %d behind token %lld is %.9g, in one pass %.9g", what, i, (long long)token,
                      (double)got[i], (double)want[i]);
+}
+
+/* Several beginnings of the text side by side in a window: each has the logits of the text. */
+static void check_packed(const float *whole, const ls_decoder_config *config, const ls_weights *w, int isa,
+                         const ls_precision *p)
+{
+    static const int LENGTHS[] = { 37, 1, 130, 20, 112 };
+    ls_decoder_config packed = *config;
+    int32_t text[LENGTH], ids[LENGTH], positions[LENGTH];
+    packed.packed = true;
+    make_ids(text);
+    for (int k = 0, at = 0; k < 5; at += LENGTHS[k++])
+        for (int i = 0; i < LENGTHS[k]; i++) {
+            ids[at + i] = text[i];
+            positions[at + i] = i;
+        }
+    float *logits = whole_pass(&packed, w, ids, positions, isa, p);
+    for (int at = 0; at < LENGTH; at++)
+        check_logits(logits + at * VOCABULARY, whole, positions[at], "packed");
+    free(logits);
 }
 
 static void same_bits_as_one_pass(void **state)
@@ -123,9 +145,10 @@ static void same_bits_as_one_pass(void **state)
         ls_weights *w = random_weights(&config);
         for (int isa = 0; isa <= (int)ls_isa_best(); isa++)
             for (int k = 0; k < 4; k++) {
-                float *whole = whole_pass(&config, w, ids, isa, &TYPES[k]);
+                float *whole = whole_pass(&config, w, ids, NULL, isa, &TYPES[k]);
                 const float *logits;
                 ls_generator *g;
+                check_packed(whole, &config, w, isa, &TYPES[k]);
                 ASSERT_OK(ls_generator_create(&g, &config, w, .isa = level_name(isa), .threads = 1 + k,
                                               .param = TYPES[k].param, .modules = TYPES[k].modules));
                 for (int i = 0; i < LENGTH; i++) { /* one by one */

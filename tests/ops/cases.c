@@ -276,6 +276,11 @@ const op_case ls_test_cases[] = {
     { .op = "shift_right", .n_in = 1, .in = { INDEX(9, 3, 11) },
         .attrs = ATTRS(ls_shift_attrs, .start = 7, .pad = 2), .compare = COMPARE_EXACT, .f32_only = true },
 
+    ATTEND_PACKED("documents", 2, 2, 1, 5, 9, ATTENTION(5, 1, 0.4), ABSENT, NULL, ID(3, 2, 9)),
+    ATTEND_PACKED("long documents, grouped", 2, 4, 2, 64, 150, ATTENTION(64, 1, 0.4), ABSENT, NULL,
+                  ID(50, 2, 150)),
+    ATTEND_PACKED("documents with dropout", 2, 2, 1, 16, 140, ATTENTION_DROPPED(16, 1), KEY,
+                  LATER_HEADS(2, 140, 2, 16), ID(30, 2, 140)),
     ATTEND_DROPPED("dropout", 2, 2, 2, 8, 5, 5, 0, ABSENT),
         ATTEND_DROPPED("dropout, the ViT's shape", 2, 2, 2, 16, 17, 17, 0, ABSENT),
     ATTEND_DROPPED("dropout, grouped, causal, more keys", 2, 4, 2, 5, 3, 6, 1, ABSENT),

@@ -42,10 +42,10 @@ void prepare_attention(const op_case *c, ls_tensor *in)
     if (c->n_in > 7 && c->in[7].fill == FILL_RESULT)
         fill_ids(&in[7]);
     const ls_tensor none = { .type.ndim = -1 };
-    run_op_at(
-        &d, "attention", c->attrs, c->at, 6,
-        (ls_tensor[]){ in[1], in[2], in[3], in[4], c->n_in > 7 ? in[7] : none, c->n_in > 8 ? in[8] : none },
-        2, in + 5);
+    ls_tensor operands[7] = { in[1], in[2], in[3], in[4], none, none, none };
+    for (int j = 7; j < c->n_in; j++)
+        operands[j - 3] = in[j];
+    run_op_at(&d, "attention", c->attrs, c->at, 7, operands, 2, in + 5);
 }
 
 void prepare_softmax(const op_case *c, ls_tensor *in)

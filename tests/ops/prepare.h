@@ -8,7 +8,7 @@ void prepare_norm(const op_case *c, ls_tensor *in);
 /* rms_norm_grad: dy, x, gain, rstd, addend? */
 void prepare_rms_norm(const op_case *c, ls_tensor *in);
 void prepare_padding(const op_case *c, ls_tensor *in);
-/* attention_grad: dy, q, k, v, bias?, y, lse, ids?, key? */
+/* attention_grad: dy, q, k, v, bias?, y, lse, ids?, key?, positions? */
 void prepare_attention(const op_case *c, ls_tensor *in);
 /* softmax_grad, log_softmax_grad: dy, y */
 void prepare_softmax(const op_case *c, ls_tensor *in);

@@ -146,6 +146,11 @@ static int conditions(const ls_key *k, const char **sets, char (*made)[64])
         sets[n++] = "loss={type: mse, of: y}";
         sets[n++] = "data={type: arrays, train: {x: a.npy}, eval: {x: b.npy}}";
     }
+    if (!strcmp(only, "model.type bert")) {
+        sets[n++] = "model={inputs: {x: [1]}, outputs: {y: [2]}}";
+        sets[n++] = "loss={type: cross_entropy, of: y}";
+        sets[n++] = "data={type: arrays, train: {x: a.csv}, eval: {x: b.csv}, tokenizer: bytes}";
+    }
     if (!strncmp(only, "model.type convnext", 19))
         sets[n++] = "model.image_size=32";
     if (!strcmp(only, "model.type module") || !strcmp(only, "data.type module")) {
@@ -165,6 +170,8 @@ static int conditions(const ls_key *k, const char **sets, char (*made)[64])
         sets[n++] = "eval.generate={tokens: 3, beams: 3}";
     if (!strcmp(k->key, "train.early_stopping.min_delta"))
         sets[n++] = "train.early_stopping.patience=3";
+    if (!strncmp(k->key, "train.lora.", 11) && strcmp(k->key, "train.lora.rank"))
+        sets[n++] = "train.lora.rank=3";
     if (!strcmp(k->key, "eval.ema"))
         sets[n++] = "optimizer.ema_decay=0.5";
     if (!strcmp(k->key, "model.init_strict") || !strcmp(k->key, "model.reset") ||
@@ -183,6 +190,8 @@ static int conditions(const ls_key *k, const char **sets, char (*made)[64])
         sets[n++] = "data.augment.randaugment.ops=2";
     if (!strcmp(k->key, "data.augment.jitter.saturation") || !strcmp(k->key, "data.augment.jitter.hue"))
         sets[n++] = "model.in_channels=3";
+    if (!strcmp(k->key, "data.too_long"))
+        sets[n++] = "data.pack=documents";
     if (!strcmp(k->key, "data.field"))
         sets[n++] = "data.documents=json";
     if (!strcmp(k->key, "checkpoint.best.metric"))
@@ -247,7 +256,7 @@ static void the_table_is_in_order(void **state)
         if (ls_key_at(i)->kind == LS_KEY_INT || ls_key_at(i)->kind == LS_KEY_REAL ||
             ls_key_at(i)->kind == LS_KEY_BYTES)
             assert_true(ls_key_at(i)->min < ls_key_at(i)->max); /* every number has bounds */
-        for (int j = 0; j < i; j++) {                     /* members do not overlap by a wrong AT() */
+        for (int j = 0; j < i; j++) {                           /* members do not overlap by a wrong AT() */
             if (ls_key_at(i)->offset == ls_key_at(j)->offset)
                 fail_msg("%s and %s have one place", ls_key_at(i)->key, ls_key_at(j)->key);
         }

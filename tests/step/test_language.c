@@ -165,10 +165,87 @@ static void a_step_averages_its_micro_batches(void **state)
     ls_trainer_destroy(&one);
 }
 
+/* ---- documents side by side */
+
+typedef struct text {
+    int64_t rows, tokens;
+    bool packed;
+    int32_t ids[18], targets[18], positions[18];
+} text;
+
+/* Writes a document of n tokens from place `at` on, whose last target is `last`. */
+static void put_document(text *t, int64_t at, int n, int32_t last)
+{
+    for (int k = 0; k < n; k++) {
+        t->ids[at + k] = (n + k * k) % 11;
+        t->targets[at + k] = k + 1 < n ? (n + (k + 1) * (k + 1)) % 11 : last;
+        t->positions[at + k] = k;
+    }
+}
+
+/* A step of gradient descent with rate 1: its loss, and the parameters behind it. */
+static double descend(ls_dtype type, text *x, double *parameters)
+{
+    ls_decoder_config config = MODEL;
+    ls_step_result r;
+    ls_trainer *t;
+    ls_named_tensor all[64];
+    const ls_type of = LS_TYPE(LS_I32, x->rows, x->tokens);
+    const ls_tensor ids = ls_tensor_of(x->ids, &of), targets = ls_tensor_of(x->targets, &of),
+                    positions = ls_tensor_of(x->positions, &of);
+    config.seq_length = x->tokens;
+    config.packed = x->packed;
+    ASSERT_OK(ls_trainer_create(&t, build, &config, .threads = 2, .micro_batch = (int)x->rows, .param = type,
+                                .output = type, .device = type == LS_F64 ? "ref" : "cpu",
+                                .optimizer = { LS_OPTIMIZER_DEFAULTS, .kind = LS_SGD }));
+    ASSERT_OK(ls_trainer_init(t, 1));
+    ASSERT_OK(ls_trainer_put(t, "ids", &ids, 0));
+    ASSERT_OK(ls_trainer_put(t, "targets", &targets, 0));
+    if (x->packed)
+        ASSERT_OK(ls_trainer_put(t, "positions", &positions, 0));
+    ASSERT_OK(ls_trainer_run(t, x->rows, 1, &r));
+    const int n = ls_trainer_parameters(t, all, 64);
+    for (int k = 0; k < n; k++) {
+        ls_type f64 = all[k].tensor.type;
+        f64.dtype = LS_F64;
+        const ls_tensor to = ls_tensor_of(parameters, &f64);
+        ASSERT_OK(ls_trainer_get(t, all[k].name, &to));
+        parameters += ls_type_count(&f64);
+    }
+    ls_trainer_destroy(&t);
+    return r.loss;
+}
+
+/* Packed documents have the loss and the gradient of the same documents as rows of a batch. */
+static void packed_documents_learn_as_rows(void **state)
+{
+    (void)state;
+    static const int LENGTHS[] = { 4, 6, 2 };
+    text rows = { .rows = 3, .tokens = 6 }, window = { .rows = 1, .tokens = 12, .packed = true };
+    for (int k = 0; k < 18; k++)
+        rows.targets[k] = LS_IGNORE_LABEL;
+    for (int k = 0, at = 0; k < 3; at += LENGTHS[k++]) {
+        put_document(&rows, 6 * k, LENGTHS[k], 7);
+        put_document(&window, at, LENGTHS[k], 7);
+    }
+    static const ls_dtype TYPES[] = { LS_F64, LS_F32 };
+    for (int type = 0; type < 2; type++) {
+        static double by_rows[8192], packed[8192];
+        const double near = type ? 1e-5 : 1e-13, a = descend(TYPES[type], &rows, by_rows),
+                     b = descend(TYPES[type], &window, packed);
+        assert_true(fabs(a - b) < near);
+        for (int i = 0; i < 8192; i++)
+            if (!(fabs(by_rows[i] - packed[i]) < near))
+                fail_msg("%s: parameter %d is %.17g, of rows %.17g", ls_dtype_name(TYPES[type]), i, packed[i],
+                         by_rows[i]);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(evaluation_counts_targets),
                                         cmocka_unit_test(a_step_is_divided_by_its_targets),
-                                        cmocka_unit_test(a_step_averages_its_micro_batches) };
+                                        cmocka_unit_test(a_step_averages_its_micro_batches),
+                                        cmocka_unit_test(packed_documents_learn_as_rows) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

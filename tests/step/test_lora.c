@@ -100,12 +100,13 @@ static void only_targets(void **state)
     ls_compiled c;
     job j = adapted(1, 1, 1, LS_DATA_FSDP);
     lora.targets = "v_proj p_proj q_proj proj"; /* whole names */
-    ASSERT_FAILS(ls_compile(&c, build, &j.model, &j.o, NULL), LS_E_ARG, "targets \"p_proj proj\"");
+    ASSERT_FAILS(ls_compile(&c, build, &j.model, &j.o, NULL), LS_E_USAGE,
+                 "targets: p_proj proj: the model has no linear layer");
     lora.targets = "all-linear";
     lora.rank = 0;
     ASSERT_FAILS(ls_compile(&c, build, &j.model, &j.o, NULL), LS_E_ARG, "rank 0");
     lora.rank = 13; /* k_proj has 12 outputs */
-    ASSERT_FAILS(ls_compile(&c, build, &j.model, &j.o, NULL), LS_E_SHAPE, "rank 13",
+    ASSERT_FAILS(ls_compile(&c, build, &j.model, &j.o, NULL), LS_E_USAGE, "rank 13",
                  "24 inputs and 12 outputs", "k_proj");
 }
 

@@ -32,7 +32,8 @@ void ls_test_same_file(const char *a, const char *b, const char *name);
 int ls_test_count(const char *dir);
 /* Calls it again and again, while the first, the second, ... allocation is refused, each `stride` behind the
  * last one, until no more are made. It ends each time with LS_E_MEMORY and a message, or well, where what was
- * refused is not needed. How often it failed. */
+ * refused is not needed. How often it failed. Under sanitizers only each fifth behind the 50th is tried, and
+ * counts for five. */
 int ls_test_memory(ls_status (*call)(void *context), void *context, int stride);
 /* Ends the test case, because this machine lacks something that a package or LOCKSTEP_DATA would bring. The
  * program then exits with 77, which ctest counts as skipped, unless a case fails. cmocka's skip() is for what

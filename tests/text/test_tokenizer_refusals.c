@@ -76,7 +76,7 @@ static void refusals(void **state)
         ls_status status;
     } CASES[] = {
         { "[1]", "not a tokenizer.json", LS_E_FORMAT },
-        { "{\"model\":{\"type\":\"WordPiece\",\"vocab\":{\"a\":0}}}", "model \"WordPiece\" is not supported",
+        { "{\"model\":{\"type\":\"WordLevel\",\"vocab\":{\"a\":0}}}", "model \"WordLevel\" is not supported",
           LS_E_UNSUPPORTED },
         { "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1},\"merges\":[\"a b\"]}}", "merge 0",
           LS_E_FORMAT },
@@ -106,8 +106,10 @@ static void refusals(void **state)
         { "{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"String\":\" "
           "\"},\"behavior\":\"MergedWithNext\"},%s}",
           "MergedWithNext", LS_E_UNSUPPORTED },
-        { "{\"decoder\":{\"type\":\"WordPiece\"},%s}", "decoder \"WordPiece\"", LS_E_UNSUPPORTED },
-        { "{\"post_processor\":{\"type\":\"BertProcessing\"},%s}", "post-processor \"BertProcessing\"",
+        { "{\"decoder\":{\"type\":\"CTC\"},%s}", "decoder \"CTC\"", LS_E_UNSUPPORTED },
+        { "{\"post_processor\":{\"type\":\"BertProcessing\"},%s}", "BertProcessing has no cls and sep",
+          LS_E_FORMAT },
+        { "{\"post_processor\":{\"type\":\"RobertaProcessing\"},%s}", "post-processor \"RobertaProcessing\"",
           LS_E_UNSUPPORTED },
         { "{\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"</"
           "s>\"}}],\"special_tokens\":{}},%s}",

@@ -191,6 +191,7 @@ def main():
         ids = [t.encode(x).ids for x in texts]
         out["of"][name] = {
             "ids": ids,
+            "offsets": [[v for o in t.encode(x).offsets for v in o] for x in texts],
             "plain": [t.encode(x, add_special_tokens=False).ids for x in texts],
             "text": [t.decode(i) for i in ids],
             "text_with_special": [t.decode(i, skip_special_tokens=False) for i in ids],

@@ -22,7 +22,7 @@ static shape shape_of(const ls_kernel_args *a, int q, int bias, int ids, bool ve
     const ls_attention_attrs *of = a->attrs;
     const ls_tensor *tq = &a->in[q], *tk = &a->in[q + 1], *tv = &a->in[q + 2], *tb = &a->in[bias];
     const bool biased = ls_gpu_present(tb), padded = ls_gpu_present(&a->in[ids]),
-               drops = ls_gpu_present(&a->in[ids + 1]);
+               drops = ls_gpu_present(&a->in[ids + 1]), divided = ls_gpu_present(&a->in[ids + 2]);
     shape s = { .head = of->head_dim, .mma = tq->type.dtype != LS_F32 && of->head_dim <= MMA_HEAD };
     attention_args *k = &s.k;
     *k = (attention_args){ .q = ls_gpu_at(tq->data),
@@ -31,6 +31,7 @@ static shape shape_of(const ls_kernel_args *a, int q, int bias, int ids, bool ve
                            .bias = biased ? ls_gpu_at(tb->data) : 0,
                            .ids = padded ? ls_gpu_at(a->in[ids].data) : 0,
                            .key = drops ? ls_gpu_at(a->in[ids + 1].data) : 0,
+                           .positions = divided ? ls_gpu_at(a->in[ids + 2].data) : 0,
                            .q_row = row_stride_of(tq),
                            .k_row = row_stride_of(tk),
                            .v_row = row_stride_of(tv),
@@ -57,8 +58,8 @@ static shape shape_of(const ls_kernel_args *a, int q, int bias, int ids, bool ve
              rows_word(tv) == 16;
     snprintf(s.before, sizeof s.before,
              "#define X %s\n#define D %d\n#define BIAS %d\n#define PADDING %d\n#define DROPS %d\n"
-             "#define VECTOR %d\n",
-             ls_gpu_type(tq), (int)of->head_dim, biased, padded, drops, s.mma && vector);
+             "#define VECTOR %d\n#define DOCUMENTS %d\n",
+             ls_gpu_type(tq), (int)of->head_dim, biased, padded, drops, s.mma && vector, divided);
     return s;
 }
 
@@ -77,13 +78,31 @@ static const char *supports(const ls_kernel_args *a, int q, int k)
 }
 static const char *attention_supports(const ls_kernel_args *a) { return supports(a, 0, 1); }
 
+/* Memory for `starts` and `ends`. */
+static size_t documents_bytes(const ls_tensor *positions)
+{
+    return ls_gpu_present(positions) ? 2 * (size_t)ls_gpu_count(&positions->type) * sizeof(i32) : 0;
+}
+static void find_documents(const ls_kernel_args *a, shape *s, gpu_address at)
+{
+    attention_args *k = &s->k;
+    if (!k->positions)
+        return;
+    k->starts = at;
+    k->ends = at + (gpu_address)(k->B * k->Tq) * sizeof(i32);
+    gpu_attention_launch(a, s, "attention_core.cu", "attention_documents", k->B);
+}
+
+static size_t attention_workspace(const ls_kernel_args *a) { return documents_bytes(&a->in[6]); }
+
 static void run_attention(const ls_kernel_args *a)
-{ /* q, k, v, bias?, ids?, key? -> y, lse */
+{ /* q, k, v, bias?, ids?, key?, positions? -> y, lse */
     shape s = shape_of(a, 0, 3, 4, rows_word(&a->out[0]) == 16);
     attention_args *k = &s.k;
     k->y = ls_gpu_at(a->out[0].data);
     k->lse = ls_gpu_at(a->out[1].data);
     k->y_row = row_stride_of(&a->out[0]);
+    find_documents(a, &s, ls_gpu_at(a->workspace));
     if (s.mma) {
         const int queries = ATTENTION_QUERIES(s.head, k->key != 0);
         gpu_attention_launch(a, &s, "attention_mma.cu", "mma_forward",
@@ -95,7 +114,7 @@ static void run_attention(const ls_kernel_args *a)
 
 /* ---- the gradient */
 
-enum { DY, Q, K, V, BIAS, Y, LSE, IDS, KEY };
+enum { DY, Q, K, V, BIAS, Y, LSE, IDS, KEY, POSITIONS };
 enum { DQ, DK, DV, DBIAS };
 
 static const char *attention_grad_supports(const ls_kernel_args *a) { return supports(a, Q, K); }
@@ -109,7 +128,8 @@ static size_t attention_grad_workspace(const ls_kernel_args *a)
 {
     const shape s = shape_of(a, Q, BIAS, IDS, false);
     const int64_t tiles = s.k.H * ls_gpu_blocks(s.k.Tq, TILE) * ls_gpu_blocks(s.k.Tk, TILE);
-    return delta_bytes(a) + (s.k.distances ? (size_t)tiles * DIAGONALS * sizeof(float) : 0);
+    return delta_bytes(a) + documents_bytes(&a->in[POSITIONS]) +
+           (s.k.distances ? (size_t)tiles * DIAGONALS * sizeof(float) : 0);
 }
 
 static void run_bias_grad(const ls_kernel_args *a, const shape *s)
@@ -123,7 +143,7 @@ static void run_bias_grad(const ls_kernel_args *a, const shape *s)
 }
 
 static void run_attention_grad(const ls_kernel_args *a)
-{ /* dy, q, k, v, bias?, y, lse, ids?, key? -> dq, dk, dv, dbias? */
+{ /* dy, q, k, v, bias?, y, lse, ids?, key?, positions? -> dq, dk, dv, dbias? */
     shape s = shape_of(a, Q, BIAS, IDS,
                        rows_word(&a->in[DY]) == 16 && rows_word(&a->out[DQ]) == 16 &&
                            rows_word(&a->out[DK]) == 16 && rows_word(&a->out[DV]) == 16);
@@ -135,7 +155,8 @@ static void run_attention_grad(const ls_kernel_args *a)
     k->dk = ls_gpu_at(a->out[DK].data);
     k->dv = ls_gpu_at(a->out[DV].data);
     k->delta = ls_gpu_at(a->workspace);
-    k->parts = k->delta + delta_bytes(a);
+    k->parts = k->delta + delta_bytes(a); /* only of a bias, which documents have none of */
+    find_documents(a, &s, k->parts);
     k->dy_row = row_stride_of(&a->in[DY]);
     k->y_row = row_stride_of(&a->in[Y]);
     k->dq_row = row_stride_of(&a->out[DQ]);
@@ -281,6 +302,7 @@ static void run_cache_reorder(const ls_kernel_args *a)
 const ls_kernel ls_gpu_attention[] = {
     { .op = "attention",
       .run = run_attention,
+      .workspace = attention_workspace,
       .supports = attention_supports,
       .rows_in = LS_OPERAND(0) | LS_OPERAND(1) | LS_OPERAND(2),
       .rows_out = LS_OPERAND(0) },

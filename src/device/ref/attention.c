@@ -1,7 +1,8 @@
 /* attention.c - scaled dot-product attention, one query row at a time, and its gradient from the saved
  * log-sum-exp.
  *
- * Query head h of H uses key head h / (H/G). A causal query i sees key j if j <= i + Tk - Tq. A query that
+ * Query head h of H uses key head h / (H/G). A causal query i sees key j if j <= i + Tk - Tq, and if none of
+ * the positions behind j, up to i, is 0: there another document begins. A query that
  * sees no key (all are masked, or all scores are -inf) gets y = 0 and lse = -inf, and its probabilities are
  * 0. Dropout is applied after the softmax. */
 #include "ref.h"
@@ -12,7 +13,8 @@ typedef struct shape {
     int64_t B, H, G, Tq, Tk, D;
     bool causal;
     double scale;
-    const ls_tensor *ids; /* ids of the keys; NULL: no key is padding */
+    const ls_tensor *ids;       /* ids of the keys; NULL: no key is padding */
+    const ls_tensor *positions; /* NULL: a sample is one document */
     int64_t pad, first_head;
     bool drops;
     ls_dropping drop;
@@ -30,6 +32,7 @@ static shape shape_of(const ls_kernel_args *a, const ls_type *q, const ls_type *
                     .causal = at->causal != 0,
                     .scale = at->scale,
                     .ids = given(a, ids) ? &a->in[ids] : NULL,
+                    .positions = given(a, ids + 2) ? &a->in[ids + 2] : NULL,
                     .pad = at->pad };
 }
 
@@ -43,6 +46,14 @@ static void find_dropout(shape *s, const ls_kernel_args *a, int key)
         return;
     s->drop = ls_dropping_of(&a->in[key], at->dropout, at->purpose);
     s->drop.sample += (uint64_t)ls_at_start(a, 0) * s->drop.apart;
+}
+
+/* The first token of query i's document. */
+static int64_t document(const shape *s, int64_t b, int64_t i)
+{
+    while (s->positions && i > 0 && flat_get(s->positions, b * s->Tk + i) != 0)
+        i--;
+    return s->positions ? i : 0;
 }
 
 /* The factor by which dropout multiplies a probability. */
@@ -79,11 +90,11 @@ static double bias_of(const shape *s, const ls_tensor *bias, int64_t b, int64_t 
     return ls_ref_get(bias, at4(bias, b, h, i, j));
 }
 
-/* scale * q_i . k_j + bias; -inf if key j is masked. */
+/* scale * q_i . k_j + bias; -inf if key j is masked. `from`: the first token of the document. */
 static double score(const shape *s, const ls_tensor *q, const ls_tensor *k, const ls_tensor *bias, int64_t b,
-                    int64_t h, int64_t i, int64_t j)
+                    int64_t h, int64_t i, int64_t j, int64_t from)
 {
-    if ((s->causal && j > i + s->Tk - s->Tq) ||
+    if (j < from || (s->causal && j > i + s->Tk - s->Tq) ||
         (s->ids && (int64_t)flat_get(s->ids, b * s->Tk + j) == s->pad))
         return -HUGE_VAL;
     const int64_t g = h / (s->H / s->G);
@@ -101,15 +112,15 @@ typedef struct forward {
 static void forward_rows(void *context, int64_t begin, int64_t end, int worker) /* tasks: (b, h, i) */
 {
     const forward *f = context;
-    const ls_kernel_args *a = f->a; /* q, k, v, bias?, ids?, key? -> y, lse */
+    const ls_kernel_args *a = f->a; /* q, k, v, bias?, ids?, key?, positions? -> y, lse */
     const shape *s = &f->s;
     double *p = (double *)a->workspace + worker * s->Tk;
     for (int64_t task = begin; task < end; task++) {
         const int64_t i = task % s->Tq, h = task / s->Tq % s->H, b = task / s->Tq / s->H,
-                      g = h / (s->H / s->G);
+                      g = h / (s->H / s->G), from = document(s, b, i);
         double max = -HUGE_VAL, sum = 0;
         for (int64_t j = 0; j < s->Tk; j++) {
-            p[j] = score(s, &a->in[0], &a->in[1], given(a, 3) ? &a->in[3] : NULL, b, h, i, j);
+            p[j] = score(s, &a->in[0], &a->in[1], given(a, 3) ? &a->in[3] : NULL, b, h, i, j, from);
             max = fmax(max, p[j]);
         }
         for (int64_t j = 0; j < s->Tk; j++) {
@@ -140,7 +151,8 @@ size_t ls_ref_attention_workspace(const ls_kernel_args *a)
     return sizeof(double) * (size_t)(a->threads > 1 ? a->threads : 1) * (size_t)a->in[1].type.dims[1];
 }
 
-/* The gradient: dy, q, k, v, bias?, y, lse, ids?, key? -> dq, dk, dv, and dbias if there is a bias. */
+/* The gradient: dy, q, k, v, bias?, y, lse, ids?, key?, positions? -> dq, dk, dv, and dbias if there is a
+ * bias. */
 enum { DY, Q, K, V, BIAS, Y, LSE, IDS, KEY };
 enum { DQ, DK, DV, DBIAS };
 
@@ -149,13 +161,14 @@ enum { DQ, DK, DV, DBIAS };
 static void row_grad(const ls_kernel_args *a, const shape *s, int64_t b, int64_t h, int64_t i, double *p,
                      double *ds)
 {
-    const int64_t g = h / (s->H / s->G);
+    const int64_t g = h / (s->H / s->G), from = document(s, b, i);
     const double lse = flat_get(&a->in[LSE], (b * s->H + h) * s->Tq + i);
     double dy_y = 0;
     for (int64_t d = 0; d < s->D; d++)
         dy_y += get3(&a->in[DY], b, i, h * s->D + d) * get3(&a->in[Y], b, i, h * s->D + d);
     for (int64_t j = 0; j < s->Tk; j++) {
-        const double x = score(s, &a->in[Q], &a->in[K], given(a, BIAS) ? &a->in[BIAS] : NULL, b, h, i, j);
+        const double x = score(s, &a->in[Q], &a->in[K], given(a, BIAS) ? &a->in[BIAS] : NULL, b, h, i, j,
+                               from);
         p[j] = ds[j] = 0;
         if (x == -HUGE_VAL)
             continue;

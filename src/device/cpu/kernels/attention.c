@@ -11,8 +11,9 @@ typedef struct job {
     heads s;
     const ls_tensor *bias;
     bool by_distance;
-    int64_t chunk, chunks; /* queries of a chunk; chunks of a head */
-    int64_t scratch;       /* f32 of scratch for each worker */
+    int64_t chunk, chunks;     /* queries of a chunk; chunks of a head */
+    int64_t task_heads, parts; /* of documents: heads of a task; tasks of a chunk */
+    int64_t scratch;           /* f32 of scratch for each worker */
 } job;
 
 typedef struct scratch {
@@ -25,7 +26,7 @@ typedef struct scratch {
 static job attention_job_of(const ls_kernel_args *a)
 {
     job j = { .a = a,
-              .s = heads_of(a, &a->in[0], &a->in[1], BLOCK_KEYS),
+              .s = heads_of(a, &a->in[0], &a->in[1], 6, BLOCK_KEYS),
               .bias = present(&a->in[3]) ? &a->in[3] : NULL };
     const heads *s = &j.s;
     j.by_distance = j.bias && j.bias->type.ndim == 2;
@@ -33,6 +34,9 @@ static job attention_job_of(const ls_kernel_args *a)
                   share = tiles / (2 * workers(a)); /* every worker should have two chunks */
     j.chunk = min_i64(s->Tq, min_i64(CHUNK, BLOCK_Q * (share > 1 ? share : 1)));
     j.chunks = (s->Tq + j.chunk - 1) / j.chunk;
+    const int64_t each = s->B * j.chunks * s->H / (4 * workers(a));
+    j.task_heads = each < 1 ? 1 : min_i64(s->H, each);
+    j.parts = (s->H + j.task_heads - 1) / j.task_heads;
     j.scratch = rows_size(s, s->bq) + columns_size(s, j.chunk) + rows_size(s, j.chunk) +
                 2 * round_up(j.chunk, STRIP_MAX) + (j.by_distance ? reversed_size(s) : 0) +
                 tile_scratch_size(s, (j.bias && !j.by_distance) || present(&a->in[5]));
@@ -60,7 +64,7 @@ static void load_queries(const job *j, const scratch *w, tile_rows *r, int64_t b
     const heads *s = &j->s;
     const ls_tensor *q = &j->a->in[0];
     int64_t ld;
-    const float *rows = rows_form(s, w->rows, head_at(q, b, q0, h, s->D), q->strides[1], n, &ld);
+    const float *rows = rows_form(s, w->rows, head_at(s, q, b, q0, h), q->strides[1], n, &ld);
     columns_form(s, w->q + at * s->words, rows, ld, n);
     r->n = n;
     r->b = b;
@@ -83,20 +87,19 @@ static void finish(const job *j, const tile_rows *r)
 {
     const heads *s = &j->s;
     const ls_tensor *y = &j->a->out[0];
-    float *lse = (float *)j->a->out[1].data + (r->b * s->H + r->h) * s->Tq + r->query;
+    float *lse = (float *)j->a->out[1].data + query_number(s, r->b, r->h, r->query);
     for (int64_t i = 0; i < r->n; i += VF_LANES) { /* a query without keys: -inf + log 0 */
         const vf sum = vf_load(r->sum + i);
         vf_store_n(lse + i, vf_fma(vf_load(r->top + i), vf_set1(LN_2), vf_log(sum)),
                    (int)min_i64(VF_LANES, r->n - i));
         vf_store(r->sum + i, vf_select(vf_eq(sum, vf_zero()), sum, s->kept / sum));
     }
-    store_rows(s, head_at(y, r->b, r->query, r->h, s->D), y->strides[1], r->y, r->n, r->sum, 1);
+    store_rows(s, head_at(s, y, r->b, r->query, r->h), y->strides[1], r->y, r->n, r->sum, 1);
 }
 
-static void forward_chunk(const job *j, const scratch *w, int64_t task)
+static void forward_chunk(const job *j, const scratch *w, int64_t b, int64_t h, int64_t c0)
 {
     const heads *s = &j->s;
-    const int64_t b = task / j->chunks / s->H, h = task / j->chunks % s->H, c0 = task % j->chunks * j->chunk;
     const int64_t g = h / (s->H / s->G), n = min_i64(j->chunk, s->Tq - c0), end = keys_end(s, b);
     tile_rows rows[CHUNK / BLOCK_Q];
     int tiles = 0;
@@ -121,13 +124,36 @@ static void forward_chunk(const job *j, const scratch *w, int64_t task)
         finish(j, &rows[t]);
 }
 
-/* A task is (sample, head, chunk of queries). */
+/* Of documents side by side: the chunks of each, counted from its first query, that begin in chunk c0 of the
+ * sample. Short documents are read faster if the heads of one follow each other, since they share its rows.
+ */
+static void forward_documents(const job *j, const scratch *w, int64_t b, int64_t h0, int64_t c0)
+{
+    const heads *s = &j->s;
+    const int64_t behind = min_i64(c0 + j->chunk, s->Tq);
+    job part = *j;
+    for (int64_t begin = document_begin(s, b, c0), end; begin < behind; begin = end) {
+        const int64_t at = begin < c0 ? (c0 - begin + j->chunk - 1) / j->chunk * j->chunk : 0;
+        end = document_end(s, b, begin);
+        if (begin + at >= min_i64(end, behind))
+            continue;
+        part.s = document_of(s, begin, end);
+        for (int64_t h = h0; h < min_i64(h0 + j->task_heads, s->H); h++)
+            forward_chunk(&part, w, b, h, at);
+    }
+}
+
+/* A task is (sample, head, chunk of queries); of documents (sample, chunk, task_heads heads). */
 static void forward_task(void *context, int64_t begin, int64_t end, int worker)
 {
     const job *j = context;
     const scratch w = scratch_of(j, worker);
     for (int64_t t = begin; t < end; t++)
-        forward_chunk(j, &w, t);
+        if (j->s.positions)
+            forward_documents(j, &w, t / j->parts / j->chunks, t % j->parts * j->task_heads,
+                              t / j->parts % j->chunks * j->chunk);
+        else
+            forward_chunk(j, &w, t / j->chunks / j->s.H, t / j->chunks % j->s.H, t % j->chunks * j->chunk);
 }
 
 KERNEL_WORKSPACE(attention)
@@ -137,9 +163,9 @@ KERNEL_WORKSPACE(attention)
 }
 
 KERNEL(attention)
-{ /* q, k, v, bias?, ids?, key? -> y, lse */
+{ /* q, k, v, bias?, ids?, key?, positions? -> y, lse */
     job j = attention_job_of(a);
     find_padding(&j.s, a, &a->in[4], (float *)a->workspace + workers(a) * j.scratch);
     find_dropout(&j.s, a, &a->in[5]);
-    ls_parallel_for(a->threads, j.s.B * j.s.H * j.chunks, forward_task, &j);
+    ls_parallel_for(a->threads, j.s.B * j.chunks * (j.s.positions ? j.parts : j.s.H), forward_task, &j);
 }

@@ -29,10 +29,15 @@ enum {
 typedef struct heads {
     ls_dtype t;
     int64_t B, H, G, Tq, Tk, D; /* batch, query heads, key heads, queries, keys, head_dim */
-    int64_t dp;                 /* D rounded up to whole vectors */
-    int unit;                   /* elements of a word that products read: 1 f32, or 2 bf16 */
-    int64_t words;              /* of a head's row, in whole vectors; zeros behind the last element */
-    int64_t bq, bk;             /* queries and keys of a tile: a block, or the whole sequence */
+    /* Documents side by side in a sample (operand positions): each is attended to as if it were alone. Then
+     * Tq and Tk are those of the document whose first row in the sample is `first`, and all_q, all_k those of
+     * the sample. NULL: a sample is one document. */
+    const int32_t *positions;
+    int64_t first, all_q, all_k;
+    int64_t dp;     /* D rounded up to whole vectors */
+    int unit;       /* elements of a word that products read: 1 f32, or 2 bf16 */
+    int64_t words;  /* of a head's row, in whole vectors; zeros behind the last element */
+    int64_t bq, bk; /* queries and keys of a tile: a block, or the whole sequence */
     bool causal;
     float scale;
     /* Padding among the keys (operand ids). hidden: for each sample and key -inf if it is padding, else 0.
@@ -46,14 +51,19 @@ typedef struct heads {
     float kept;         /* the factor of probabilities that are kept; 1: no dropout */
 } heads;
 
-/* A block of keys has up to `elements` elements, but 64 to 256 keys. */
-SIMD_FN heads heads_of(const ls_kernel_args *a, const ls_tensor *q, const ls_tensor *k, int64_t elements)
+/* positions: the number of this input, which may be absent. A block of keys has up to `elements` elements,
+ * but 64 to 256 keys. */
+SIMD_FN heads heads_of(const ls_kernel_args *a, const ls_tensor *q, const ls_tensor *k, int positions,
+                       int64_t elements)
 {
     const ls_attention_attrs *at = a->attrs;
     heads s = { .t = q->type.dtype,
                 .B = q->type.dims[0],
                 .Tq = q->type.dims[1],
                 .Tk = k->type.dims[1],
+                .all_q = q->type.dims[1],
+                .all_k = k->type.dims[1],
+                .positions = positions < a->n_in && present(&a->in[positions]) ? a->in[positions].data : NULL,
                 .D = at->head_dim,
                 .causal = at->causal != 0,
                 .scale = (float)at->scale,
@@ -67,6 +77,31 @@ SIMD_FN heads heads_of(const ls_kernel_args *a, const ls_tensor *q, const ls_ten
     s.bq = min_i64(BLOCK_Q, s.Tq);
     const int64_t groups = elements / s.D / KEEP_GROUP;
     s.bk = min_i64(KEEP_GROUP * (groups < 1 ? 1 : min_i64(groups, 4)), s.Tk);
+    return s;
+}
+
+/* The first row of the document in which a row of sample b is, and the row behind a document's last. */
+SIMD_FN int64_t document_begin(const heads *s, int64_t b, int64_t row)
+{
+    while (row > 0 && s->positions[b * s->all_q + row] != 0)
+        row--;
+    return row;
+}
+SIMD_FN int64_t document_end(const heads *s, int64_t b, int64_t row)
+{
+    do
+        row++;
+    while (row < s->all_q && s->positions[b * s->all_q + row] != 0);
+    return row;
+}
+/* The document of rows [begin, end). */
+SIMD_FN heads document_of(const heads *whole, int64_t begin, int64_t end)
+{
+    heads s = *whole;
+    s.first = begin;
+    s.Tq = s.Tk = end - begin;
+    s.bq = min_i64(s.bq, s.Tq);
+    s.bk = min_i64(s.bk, s.Tk);
     return s;
 }
 
@@ -109,13 +144,15 @@ SIMD_FN void find_dropout(heads *s, const ls_kernel_args *a, const ls_tensor *ke
     s->kept = (float)s->drop.scale;
 }
 
-/* Random masks of queries i and i+1 for the keys k0 .. k0+63: all ones if the probability is kept, else 0. */
+/* Random masks of queries i and i+1 for 64 keys of the sample, from key k0 on: all ones if the probability is
+ * kept, else 0. */
 SIMD_FN void keep_rows(const heads *s, int32_t keep[2 * KEEP_GROUP], int64_t b, int64_t h, int64_t i,
                        int64_t k0)
 {
     const uint64_t sample = s->drop.sample + (uint64_t)b * s->drop.apart;
-    const uint64_t first = ls_dropping_row(h + s->first_head, i, s->Tq, s->Tk),
-                   second = ls_dropping_row(h + s->first_head, i + 1, s->Tq, s->Tk);
+    const int64_t row = s->first + i;
+    const uint64_t first = ls_dropping_row(h + s->first_head, row, s->all_q, s->all_k),
+                   second = ls_dropping_row(h + s->first_head, row + 1, s->all_q, s->all_k);
     LS_NAME(ls_keep_groups)
     (keep, s->drop.key, sample, (first + (uint64_t)k0) / KEEP_GROUP, sample,
      (second + (uint64_t)k0) / KEEP_GROUP, s->drop.below);
@@ -129,10 +166,15 @@ SIMD_FN vf base_of(vf top) { return vf_select(vf_eq(top, vf_set1(-__builtin_inff
 
 SIMD_FN int workers(const ls_kernel_args *a) { return a->threads > 1 ? a->threads : 1; }
 
-/* The address of row `row` of head `head` of sample b in a tensor [B, T, heads*D]. */
-SIMD_FN char *head_at(const ls_tensor *t, int64_t b, int64_t row, int64_t head, int64_t d)
+/* The address of row `row` of the document, head `head` of sample b, in a tensor [B, T, heads*D]. */
+SIMD_FN char *head_at(const heads *s, const ls_tensor *t, int64_t b, int64_t row, int64_t head)
 {
-    return elem_at(t, b * t->strides[0] + row * t->strides[1] + head * d);
+    return elem_at(t, b * t->strides[0] + (s->first + row) * t->strides[1] + head * s->D);
+}
+/* The number of a query in what has one number for each, as lse [B, H, Tq]. */
+SIMD_FN int64_t query_number(const heads *s, int64_t b, int64_t h, int64_t query)
+{
+    return (b * s->H + h) * s->all_q + s->first + query;
 }
 
 /* How many of the keys k0 .. k0+nk query i may see. */
@@ -164,6 +206,14 @@ SIMD_FN void store_rows(const heads *s, char *to, int64_t stride, const float *f
                         const float *scale, int scale_step)
 {
     BY_FLOAT(s->t, store_rows_as, to, stride, from, s->dp, rows, s->D, scale, scale_step);
+}
+
+SIMD_FN void store_bias_as(ls_dtype T, void *to, const float *from, int64_t n)
+{
+    for (int64_t i = 0; i < n; i += VF_LANES) {
+        const int some = (int)min_i64(VF_LANES, n - i);
+        vf_put_n(to, T, i, vf_load_n(from + i, some), some);
+    }
 }
 
 /* The row of the bias for (b, h, query); NULL: no bias. The bias may have one batch for all samples; a bias

@@ -74,7 +74,7 @@ typedef struct scratch {
 static job attention_cached_job_of(const ls_kernel_args *a)
 {
     job j = { .a = a,
-              .s = heads_of(a, &a->in[0], &a->in[1], BLOCK_KEYS),
+              .s = heads_of(a, &a->in[0], &a->in[1], a->n_in, BLOCK_KEYS),
               .bias = present(&a->in[4]) ? &a->in[4] : NULL };
     j.group = j.s.H / j.s.G;
     j.rows = j.group * j.s.Tq;
@@ -114,7 +114,7 @@ static const char *distances(const job *j, int64_t g, int64_t r, int64_t keys)
 /* Rows [r0, r0 + n) of key head g: row r is token r / group and head g * group + r % group. */
 static char *row_at(const job *j, const ls_tensor *t, int64_t b, int64_t g, int64_t r)
 {
-    return head_at(t, b, r / j->group, g * j->group + r % j->group, j->s.D);
+    return head_at(&j->s, t, b, r / j->group, g * j->group + r % j->group);
 }
 
 static void tile(const job *j, const scratch *w, int64_t b, int64_t g, int64_t r0)

@@ -14,7 +14,7 @@ enum { BLOCK_KEYS = 8192 }; /* elements of a block of keys: p and ds of a tile a
 /* On the border of what queries see, this many keys at a time are cut where the first query sees them. */
 enum { KEY_STRIP = 16 };
 
-enum { DY, Q, K, V, BIAS, Y, LSE, IDS, KEY };
+enum { DY, Q, K, V, BIAS, Y, LSE, IDS, KEY, POSITIONS };
 enum { DQ, DK, DV, DBIAS };
 
 typedef struct job {
@@ -115,37 +115,22 @@ typedef struct keys {
     int64_t ldk, ldv, ld_stacked_k;
 } keys;
 
-SIMD_FN void delta_rows(ls_dtype T, float *delta, const char *dy, int64_t dy_stride, const char *y,
-                        int64_t y_stride, int64_t n, int64_t d)
-{
-    for (int64_t i = 0; i < n; i++) {
-        vf s = vf_zero();
-        fetch_row(y + (i + AHEAD) * y_stride * elem_size(T), d * elem_size(T));
-        for (int64_t c = 0; c < d; c += VF_LANES) {
-            const int left = (int)min_i64(VF_LANES, d - c);
-            s = vf_fma(get_padded(T, dy + i * dy_stride * elem_size(T), c, left, 0.0f),
-                       get_padded(T, y + i * y_stride * elem_size(T), c, left, 0.0f), s);
-        }
-        delta[i] = vf_sum(s);
-    }
-}
-
 /* Behind the last query, lanes of a strip get p = 0. */
 static queries load_queries(const job *j, const scratch *w, int64_t b, int64_t h)
 {
     const heads *s = &j->s;
     const ls_tensor *in = j->a->in;
-    const char *dy = head_at(&in[DY], b, 0, h, s->D);
-    const float *lse = (const float *)in[LSE].data + (b * s->H + h) * s->Tq;
+    const char *dy = head_at(s, &in[DY], b, 0, h);
+    const float *lse = (const float *)in[LSE].data + query_number(s, b, h, 0);
     queries r = { .b = b, .h = h };
-    r.q = rows_form(s, w->q, head_at(&in[Q], b, 0, h, s->D), in[Q].strides[1], s->Tq, &r.ldq);
+    r.q = rows_form(s, w->q, head_at(s, &in[Q], b, 0, h), in[Q].strides[1], s->Tq, &r.ldq);
     r.dy = rows_form(s, w->dy, dy, in[DY].strides[1], s->Tq, &r.lddy);
     columns_form(s, w->columns_q, r.q, r.ldq, s->Tq);
     columns_form(s, w->columns_dy, r.dy, r.lddy, s->Tq);
     r.stacked_q = stacked_form(s, w->stacked_q, r.q, r.ldq, s->Tq, &r.ld_stacked_q);
     r.stacked_dy = stacked_form(s, w->stacked_dy, r.dy, r.lddy, s->Tq, &r.ld_stacked_dy);
-    BY_FLOAT(s->t, delta_rows, w->delta, dy, in[DY].strides[1], head_at(&in[Y], b, 0, h, s->D),
-             in[Y].strides[1], s->Tq, s->D);
+    BY_FLOAT(s->t, delta_rows, w->delta, dy, in[DY].strides[1], head_at(s, &in[Y], b, 0, h), in[Y].strides[1],
+             s->Tq, s->D);
     for (int64_t i = 0; i < round_up(s->Tq, STRIP); i++) {
         w->base[i] = i >= s->Tq ? 1e30f : lse[i] == -__builtin_inff() ? 0.0f : lse[i] * LOG2_E;
         w->delta[i] = i < s->Tq ? w->delta[i] : 0.0f;
@@ -160,8 +145,8 @@ static keys load_keys(const job *j, const scratch *w, int64_t b, int64_t g, int6
     const heads *s = &j->s;
     const ls_tensor *k = &j->a->in[K], *v = &j->a->in[V];
     keys r = { .k0 = k0, .n = min_i64(s->bk, s->Tk - k0) };
-    r.k = rows_form(s, w->k, head_at(k, b, k0, g, s->D), k->strides[1], r.n, &r.ldk);
-    r.v = rows_form(s, w->v, head_at(v, b, k0, g, s->D), v->strides[1], r.n, &r.ldv);
+    r.k = rows_form(s, w->k, head_at(s, k, b, k0, g), k->strides[1], r.n, &r.ldk);
+    r.v = rows_form(s, w->v, head_at(s, v, b, k0, g), v->strides[1], r.n, &r.ldv);
     r.stacked_k = stacked_form(s, w->stacked_k, r.k, r.ldk, r.n, &r.ld_stacked_k);
     return r;
 }
@@ -316,14 +301,15 @@ static void store_keys(const job *j, int64_t b, int64_t g, int64_t k0, int64_t n
     const heads *s = &j->s;
     const ls_tensor *dk = &j->a->out[DK], *dv = &j->a->out[DV];
     const float one = 1.0f;
-    store_rows(s, head_at(dk, b, k0, g, s->D), dk->strides[1], sum_k, n, &s->scale, 0);
-    store_rows(s, head_at(dv, b, k0, g, s->D), dv->strides[1], sum_v, n, &one, 0);
+    store_rows(s, head_at(s, dk, b, k0, g), dk->strides[1], sum_k, n, &s->scale, 0);
+    store_rows(s, head_at(s, dv, b, k0, g), dv->strides[1], sum_v, n, &one, 0);
 }
 
+/* The sums of head h for the document's first key. */
 static float *part_of(const job *j, int which, int64_t b, int64_t h)
 {
     const heads *s = &j->s;
-    return j->parts + ((which * s->B + b) * s->H + h) * rows_size(s, s->Tk);
+    return j->parts + ((which * s->B + b) * s->H + h) * rows_size(s, s->all_k) + s->first * s->dp;
 }
 
 SIMD_FN void add_to(float *to, const float *from, int64_t n)
@@ -371,7 +357,7 @@ static void by_key_head(void *context, int64_t begin, int64_t end, int worker)
     }
 }
 
-/* ---- heads */
+/* ---- heads of a document */
 
 static void attention_grad_head(const job *j, const scratch *w, int64_t b, int64_t h)
 {
@@ -400,16 +386,25 @@ static void attention_grad_head(const job *j, const scratch *w, int64_t b, int64
         }
         finish_keys(j, w, b, h, &k);
     }
-    store_rows(s, head_at(dq, b, 0, h, s->D), dq->strides[1], w->sum_q, s->Tq, &s->scale, 0);
+    store_rows(s, head_at(s, dq, b, 0, h), dq->strides[1], w->sum_q, s->Tq, &s->scale, 0);
     if (j->distances)
         add_phases(s, j->distances + (b * s->H + h) * distances_row(s), w->distances);
 }
 
-SIMD_FN void store_bias_as(ls_dtype T, void *to, const float *from, int64_t n)
+/* Heads h0 .. h0 + task_heads of sample b. */
+static void attention_grad_sample(const job *j, const scratch *w, int64_t b, int64_t h0)
 {
-    for (int64_t i = 0; i < n; i += VF_LANES) {
-        const int some = (int)min_i64(VF_LANES, n - i);
-        vf_put_n(to, T, i, vf_load_n(from + i, some), some);
+    if (!j->s.positions) {
+        for (int64_t h = h0; h < h0 + j->task_heads; h++)
+            attention_grad_head(j, w, b, h);
+        return;
+    }
+    job part = *j;
+    for (int64_t begin = 0, end; begin < j->s.all_q; begin = end) {
+        end = document_end(&j->s, b, begin);
+        part.s = document_of(&j->s, begin, end);
+        for (int64_t h = h0; h < h0 + j->task_heads; h++)
+            attention_grad_head(&part, w, b, h);
     }
 }
 
@@ -425,8 +420,7 @@ static void by_heads(void *context, int64_t begin, int64_t end, int worker)
         if (j->task_samples > 1)
             memset(w.bias, 0, sizeof(float) * (size_t)pairs);
         for (int64_t b = b0; b < b0 + j->task_samples; b++)
-            for (int64_t h = h0; h < h0 + j->task_heads; h++)
-                attention_grad_head(j, &w, b, h);
+            attention_grad_sample(j, &w, b, h0);
         if (j->task_samples > 1 && j->dbias)
             BY_FLOAT(s->t, store_bias_as, elem_at(j->dbias, h0 * pairs), w.bias, pairs);
     }
@@ -461,7 +455,7 @@ static int64_t distances_size(const job *j)
 static job attention_grad_job_of(const ls_kernel_args *a)
 {
     job j = { .a = a,
-              .s = heads_of(a, &a->in[Q], &a->in[K], BLOCK_KEYS),
+              .s = heads_of(a, &a->in[Q], &a->in[K], POSITIONS, BLOCK_KEYS),
               .bias = present(&a->in[BIAS]) ? &a->in[BIAS] : NULL };
     const int64_t group = j.s.H / j.s.G, key_heads = j.s.B * j.s.G;
     const bool summed = summed_bias(a),
@@ -481,7 +475,7 @@ KERNEL_WORKSPACE(attention_grad)
 }
 
 KERNEL(attention_grad)
-{ /* dy, q, k, v, bias?, y, lse, ids?, key? -> dq, dk, dv, dbias if bias */
+{ /* dy, q, k, v, bias?, y, lse, ids?, key?, positions? -> dq, dk, dv, dbias if bias */
     job j = attention_grad_job_of(a);
     const bool wanted = a->n_out > DBIAS && present(&a->out[DBIAS]);
     float *at = (float *)a->workspace + workers(a) * j.scratch;

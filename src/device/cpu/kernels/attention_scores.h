@@ -74,13 +74,16 @@ SIMD_FN void use_distances(const heads *s, strip *t, const float *reversed)
 /* Masks of dropout for the strip, [key][STRIP]: all ones if the probability is kept, else 0. */
 SIMD_FN const int32_t *keep_columns(const heads *s, const strip *t, float *aside)
 {
-    const int64_t width = aside_width(s);
+    /* A document may begin inside a group of the sample's keys. */
+    const int64_t width = aside_width(s), first = s->first + t->k0, inside = first % KEEP_GROUP;
     for (int64_t i = 0; i < t->n; i += 2)
-        for (int64_t c = 0; c < t->keys; c += KEEP_GROUP) {
+        for (int64_t c = -inside; c < t->keys; c += KEEP_GROUP) {
             int32_t keep[2 * KEEP_GROUP];
-            keep_rows(s, keep, t->b, t->h, t->query + i, t->k0 + c);
+            const int64_t from = c < 0 ? inside : 0, n = min_i64(KEEP_GROUP, width - c) - from;
+            keep_rows(s, keep, t->b, t->h, t->query + i, first + c);
             for (int64_t r = 0; r < 2; r++)
-                memcpy(aside + (i + r) * width + c, keep + r * KEEP_GROUP, sizeof keep / 2);
+                memcpy(aside + (i + r) * width + c + from, keep + r * KEEP_GROUP + from,
+                       sizeof *keep * (size_t)n);
         }
     float *columns = aside_columns(s, aside);
     LS_NAME(ls_small_transpose)(columns, STRIP, aside, width, t->n, round_up(t->keys, VF_LANES));

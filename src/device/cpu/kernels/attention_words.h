@@ -45,6 +45,22 @@ SIMD_FN void convert_rows(ls_dtype T, float *to, int64_t dp, const char *from, i
     }
 }
 
+/* delta[i] = dy_i . y_i, for the gradient. */
+SIMD_FN void delta_rows(ls_dtype T, float *delta, const char *dy, int64_t dy_stride, const char *y,
+                        int64_t y_stride, int64_t n, int64_t d)
+{
+    for (int64_t i = 0; i < n; i++) {
+        vf s = vf_zero();
+        fetch_row(y + (i + AHEAD) * y_stride * elem_size(T), d * elem_size(T));
+        for (int64_t c = 0; c < d; c += VF_LANES) {
+            const int left = (int)min_i64(VF_LANES, d - c);
+            s = vf_fma(get_padded(T, dy + i * dy_stride * elem_size(T), c, left, 0.0f),
+                       get_padded(T, y + i * y_stride * elem_size(T), c, left, 0.0f), s);
+        }
+        delta[i] = vf_sum(s);
+    }
+}
+
 /* The form `rows`, copied: rows are s->words apart. */
 SIMD_FN void copy_rows(const heads *s, float *to, const char *from, int64_t stride, int64_t n)
 {

@@ -4,7 +4,9 @@
 #include "types.h"
 
 typedef struct attention_args {
-    gpu_address q, k, v, bias, ids, key; /* bias, ids, key: 0 if absent */
+    gpu_address q, k, v, bias, ids, key, positions; /* bias, ids, key, positions: 0 if absent */
+    /* i32 [B, Tq] each: the first token of a token's document, and one after its last; 0 without positions */
+    gpu_address starts, ends;
     gpu_address y, lse;
     gpu_address dy, delta, dq, dk, dv, dbias; /* of the gradient */
     gpu_address parts;                        /* f32 [H, tiles of queries, tiles of keys, DIAGONALS] */

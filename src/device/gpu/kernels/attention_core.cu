@@ -1,6 +1,6 @@
 /* attention_core.cu - attention and its gradient without tensor cores, for every type and head_dim: tiles of
  * 64 queries and 64 keys, whose scores stay in shared memory, and the softmax relative to the running maximum
- * (FlashAttention, Dao et al. 2022). X, D (head_dim) and DROPS are defined in front of this file.
+ * (FlashAttention, Dao et al. 2022). X, D (head_dim) and what attention_scores.h needs are defined in front.
  *
  * A block has 16 x 16 threads; thread (y, x) has the rows y + 16 r and the columns x + 16 c of a tile. Large
  * heads have several blocks, each for CORE_COLUMNS columns of the output; all of them compute the scores. */
@@ -106,7 +106,7 @@ KERNEL_SHARED(core_forward, attention_args, CORE_THREADS, core_shared)
     }
     clear_sums(sums);
     const i64 end = keys_end(&a, p.from + p.n);
-    for (i64 from = 0; from < end; from += TILE) {
+    for (i64 from = keys_start(&a, p.b, p.from); from < end; from += TILE) {
         const int n = (int)(a.Tk - from < TILE ? a.Tk - from : TILE);
         float x[4][4];
         dot_rows(s, x, q, a.q_row, p.n, AT(const X, a.k) + (p.b * a.Tk + from) * a.k_row + p.g * D, a.k_row,
@@ -155,6 +155,41 @@ KERNEL_SHARED(core_forward, attention_args, CORE_THREADS, core_shared)
         sum[r] = sum[r] == 0 ? 0 : 1.0f / sum[r];
     }
     store_sums(sums, AT(X, a.y) + (p.b * a.Tq + p.from) * a.y_row + p.h * D, a.y_row, p.n, p.split, sum);
+}
+
+/* starts and ends of sample BLOCK: a thread has a part of the rows, in shared memory the first and the last
+ * document that begins in it. */
+typedef struct part_shared {
+    i32 first[CORE_THREADS], last[CORE_THREADS]; /* -1: none */
+} part_shared;
+KERNEL_SHARED(attention_documents, attention_args, CORE_THREADS, part_shared)
+{
+    const i32 *positions = AT(const i32, a.positions) + BLOCK * a.Tq;
+    i32 *starts = AT(i32, a.starts) + BLOCK * a.Tq, *ends = AT(i32, a.ends) + BLOCK * a.Tq;
+    const int rows = (int)((a.Tq + CORE_THREADS - 1) / CORE_THREADS), from = THREAD * rows,
+              to = from + rows < a.Tq ? from + rows : (int)a.Tq;
+    i32 first = -1, last = -1;
+    for (int i = from; i < to; i++)
+        if (i == 0 || positions[i] == 0) {
+            first = first < 0 ? i : first;
+            last = i;
+        }
+    s->first[THREAD] = first;
+    s->last[THREAD] = last;
+    BARRIER();
+    i32 begin = 0, end = (i32)a.Tq;
+    for (int t = THREAD - 1; t >= 0 && begin == 0; t--)
+        begin = s->last[t] > 0 ? s->last[t] : 0;
+    for (int t = CORE_THREADS - 1; t > THREAD; t--)
+        end = s->first[t] >= 0 ? s->first[t] : end;
+    for (int i = from; i < to; i++) {
+        begin = positions[i] == 0 ? i : begin;
+        starts[i] = begin;
+    }
+    for (int i = to - 1; i >= from; i--) {
+        ends[i] = end;
+        end = positions[i] == 0 ? i : end;
+    }
 }
 
 /* delta of each query and head: the sum of dy * y. A warp has one. */
@@ -225,7 +260,7 @@ KERNEL_SHARED(core_dq, attention_args, CORE_THREADS, core_shared)
     const dropping drop = dropping_of(&a, p.b);
     float sums[CHUNKS][4][4];
     clear_sums(sums);
-    for (i64 from = 0; from < end; from += TILE) {
+    for (i64 from = keys_start(&a, p.b, p.from); from < end; from += TILE) {
         tile_grad t;
         grad_tile(&a, s, &t, drop, p.b, p.h, p.from, from);
         put_tile(s, t.ds);
@@ -240,13 +275,14 @@ KERNEL_SHARED(core_dq, attention_args, CORE_THREADS, core_shared)
 KERNEL_SHARED(core_dkdv, attention_args, CORE_THREADS, core_shared)
 {
     const tile_place p = place_of(BLOCK, a.G, a.Tk, TILE, a.splits);
-    const i64 group = a.H / a.G, start = queries_start(&a, p.from) / TILE * TILE;
+    const i64 group = a.H / a.G, start = queries_start(&a, p.from) / TILE * TILE,
+              end = queries_end(&a, p.b, p.from + p.n - 1);
     const dropping drop = dropping_of(&a, p.b);
     float dk[CHUNKS][4][4], dv[CHUNKS][4][4];
     clear_sums(dk);
     clear_sums(dv);
     for (i64 h = p.g * group; h < (p.g + 1) * group; h++)
-        for (i64 from = start; from < a.Tq; from += TILE) {
+        for (i64 from = start; from < end; from += TILE) {
             const int n = (int)(a.Tq - from < TILE ? a.Tq - from : TILE);
             tile_grad t;
             grad_tile(&a, s, &t, drop, p.b, h, from, p.from);

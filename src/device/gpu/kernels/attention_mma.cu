@@ -55,13 +55,13 @@ KERNEL_SHARED(mma_forward, attention_args, MMA_THREADS, mma_shared)
     const tile_place p = queries_of(&a, BLOCK, QUERIES, 1);
     const int first = THREAD / WARP * 16 * GROUPS; /* query of this warp in the block */
     const float scale = a.scale * LOG2_E;
-    const int end = (int)keys_end(&a, p.from + p.n);
+    const int start = (int)keys_start(&a, p.b, p.from), end = (int)keys_end(&a, p.from + p.n);
     const dropping drop = dropping_of(&a, p.b);
     u32 q[GROUPS][STEPS][4];
     float sums[GROUPS][2 * STEPS][4], top[GROUPS][2], sum[GROUPS][2];
     load_rows(s->stage[1].k, AT(const X, a.q) + (p.b * a.Tq + p.from) * a.q_row + p.h * D, a.q_row, QUERIES,
               p.n);
-    load_keys(&a, &s->stage[0], &p, 0);
+    load_keys(&a, &s->stage[0], &p, start);
     COPY_WAIT(0);
     BARRIER();
     UNROLL for (int m = 0; m < GROUPS; m++)
@@ -72,10 +72,10 @@ KERNEL_SHARED(mma_forward, attention_args, MMA_THREADS, mma_shared)
         sum[m][0] = sum[m][1] = 0;
     }
     BARRIER();
-    for (int from = 0; from < end; from += TILE) {
-        mma_stage *now = &s->stage[from / TILE % 2];
+    for (int from = start; from < end; from += TILE) {
+        mma_stage *now = &s->stage[(from - start) / TILE % 2];
         if (from + TILE < end)
-            load_keys(&a, &s->stage[from / TILE % 2 ^ 1], &p, from + TILE);
+            load_keys(&a, &s->stage[(from - start) / TILE % 2 ^ 1], &p, from + TILE);
 #if DROPS
         keep_fill(&a, &s->keep, drop, p.h, p.from, from, QUERIES);
         BARRIER();

@@ -37,13 +37,14 @@ KERNEL_SHARED(mma_dq, attention_args, MMA_THREADS, dq_shared)
     const tile_place p = queries_of(&a, BLOCK, TILE, 1);
     const int first = THREAD / WARP * 16; /* query of this warp in the block */
     const float scale = a.scale * LOG2_E;
-    const i64 end = keys_end(&a, p.from + p.n), row = p.b * a.Tq + p.from;
+    const i64 start = keys_start(&a, p.b, p.from), end = keys_end(&a, p.from + p.n),
+              row = p.b * a.Tq + p.from;
     const dropping drop = dropping_of(&a, p.b);
     u32 q[STEPS][4], dy[STEPS][4];
     float dq[2 * STEPS][4], base[2], delta[2];
     load_rows(s->stage[1].k, AT(const X, a.q) + row * a.q_row + p.h * D, a.q_row, TILE, p.n);
     load_rows(s->stage[1].v, AT(const X, a.dy) + row * a.dy_row + p.h * D, a.dy_row, TILE, p.n);
-    load_keys(&a, &s->stage[0], &p, 0);
+    load_keys(&a, &s->stage[0], &p, start);
     UNROLL for (int r = 0; r < 2; r++)
     {
         const int i = first + LANE / 4 + r * 8;
@@ -57,10 +58,10 @@ KERNEL_SHARED(mma_dq, attention_args, MMA_THREADS, dq_shared)
     rows_read(dy, s->stage[1].v, first);
     CLEAR(dq, 2 * STEPS);
     BARRIER();
-    for (i64 from = 0; from < end; from += TILE) {
-        dq_stage *now = &s->stage[from / TILE % 2];
+    for (i64 from = start; from < end; from += TILE) {
+        dq_stage *now = &s->stage[(from - start) / TILE % 2];
         if (from + TILE < end)
-            load_keys(&a, &s->stage[from / TILE % 2 ^ 1], &p, from + TILE);
+            load_keys(&a, &s->stage[(from - start) / TILE % 2 ^ 1], &p, from + TILE);
 #if DROPS
         keep_fill(&a, &s->keep, drop, p.h, p.from, from, TILE);
         BARRIER();
@@ -138,7 +139,8 @@ KERNEL_SHARED(mma_dkdv, attention_args, MMA_THREADS, dkdv_shared)
     const int first = THREAD / WARP * 16; /* key of this warp in the block */
     const float scale = a.scale * LOG2_E;
     const i64 group = a.H / a.G, start = queries_start(&a, p.from) / QUERIES * QUERIES,
-              tiles = (a.Tq - start + QUERIES - 1) / QUERIES, turns = group * tiles,
+              tiles = (queries_end(&a, p.b, p.from + p.n - 1) - start + QUERIES - 1) / QUERIES,
+              turns = group * tiles,
               row = p.b * a.Tk + p.from;
     const dropping drop = dropping_of(&a, p.b);
     u32 k[STEPS][4], v[STEPS][4];

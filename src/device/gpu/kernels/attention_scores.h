@@ -1,7 +1,6 @@
 /* attention_scores.h - what all kernels of attention do with a tile of TILE keys and queries: masks, bias,
- * and dropout. X is the type of the tensors; BIAS, PADDING and DROPS are 1 if there is a bias, ids of
- * keys, and dropout. Include dialect.h
- * first. */
+ * and dropout. X is the type of the tensors; BIAS, PADDING, DROPS and DOCUMENTS are 1 if there is a bias, ids
+ * of keys, dropout, and positions. Include dialect.h first. */
 #pragma once
 #include "attention.h"
 #include "random.h"
@@ -52,6 +51,17 @@ DEVICE i64 queries_start(const attention_args *a, i64 key)
     return !a->causal || start < 0 ? 0 : start > a->Tq ? a->Tq : start;
 }
 
+/* The tile of the first key that queries from `query` on see, and one after the last query that sees a key.
+ */
+DEVICE i64 keys_start(const attention_args *a, i64 b, i64 query)
+{
+    return DOCUMENTS ? AT(const i32, a->starts)[b * a->Tq + query] / TILE * TILE : 0;
+}
+DEVICE i64 queries_end(const attention_args *a, i64 b, i64 key)
+{
+    return DOCUMENTS ? AT(const i32, a->ends)[b * a->Tq + key] : a->Tq;
+}
+
 /* query and key must be there */
 DEVICE i64 bias_place(const attention_args *a, i64 b, i64 h, i64 query, i64 key)
 {
@@ -71,6 +81,10 @@ typedef struct tile_view {
     const i32 *ids; /* of the keys */
     i32 pad;
 #endif
+#if DOCUMENTS
+    const i32 *starts; /* of the queries */
+    i64 first_key;
+#endif
 } tile_view;
 
 DEVICE tile_view view_of(const attention_args *a, i64 b, i64 h, i64 query, i64 key)
@@ -88,6 +102,10 @@ DEVICE tile_view view_of(const attention_args *a, i64 b, i64 h, i64 query, i64 k
     v.ids = AT(const i32, a->ids) + b * a->Tk + key;
     v.pad = (i32)a->pad;
 #endif
+#if DOCUMENTS
+    v.starts = AT(const i32, a->starts) + b * a->Tq + query;
+    v.first_key = key;
+#endif
     (void)b;
     (void)h;
     return v;
@@ -95,7 +113,13 @@ DEVICE tile_view view_of(const attention_args *a, i64 b, i64 h, i64 query, i64 k
 /* Whether the queries first .. last see all keys of the tile, and no bias is added. */
 DEVICE int is_plain(const tile_view *v, int first, int last)
 {
-    return !BIAS && !PADDING && v->keys >= TILE && last < v->queries && first + v->apart >= TILE - 1;
+    if (BIAS || PADDING || v->keys < TILE || last >= v->queries || first + v->apart < TILE - 1)
+        return 0;
+#if DOCUMENTS
+    return v->starts[last] <= v->first_key;
+#else
+    return 1;
+#endif
 }
 DEVICE int sees(const tile_view *v, int query, int key)
 {
@@ -103,7 +127,13 @@ DEVICE int sees(const tile_view *v, int query, int key)
     if (key < v->keys && v->ids[key] == v->pad)
         return 0;
 #endif
-    return key < v->keys && query < v->queries && key <= query + v->apart;
+    if (key >= v->keys || query >= v->queries || key > query + v->apart)
+        return 0;
+#if DOCUMENTS
+    return v->first_key + key >= v->starts[query];
+#else
+    return 1;
+#endif
 }
 /* dot * scale + bias * unit; -inf if the query does not see the key */
 DEVICE float score_of(const tile_view *v, float dot, float scale, float unit, int query, int key)

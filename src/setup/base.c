@@ -1,0 +1,174 @@
+/* base.c - see base.h. */
+#include "base.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/file.h"
+#include "base/sys.h"
+#include "ckpt/adapter.h"
+#include "lockstep/nn.h"
+#include "passes/passes.h"
+#include "recipe/model_row.h"
+#include "recipe/recipe_read.h"
+#include "recipe/recipe_use.h"
+#include "setup.h"
+
+static bool is_frozen(const void *words, const char *name) { return ls_words_freeze(words, name); }
+
+ls_status ls_base_digest(uint64_t *out, const ls_weights *w, const ls_recipe *r)
+{
+    *out = 0;
+    return ls_recipe_leaves_base(r) ? ls_weights_digest(out, w, is_frozen, ls_recipe_freeze(r)) : LS_OK;
+}
+
+void ls_base_record(ls_json *j, const ls_recipe *r, uint64_t digest)
+{
+    char text[17]; /* JSON has no whole numbers of 64 bits */
+    if (!digest)
+        return;
+    snprintf(text, sizeof text, "%016" PRIx64, digest);
+    ls_json_object(j, "base");
+    ls_json_text(j, "name", r->model.init);
+    ls_json_text(j, "digest", text);
+    ls_json_close_object(j);
+}
+
+/* The name of the base for other programs: as the recipe has it, if a hub knows it by this name; a path
+ * becomes absolute, and no link. */
+static ls_status base_name(char **out, const ls_recipe *r)
+{
+    char *path = NULL;
+    ls_adapter of = { .base = r->model.init };
+    ls_arena a;
+    ls_arena_init(&a);
+    ls_status s = ls_init_find(&path, r->model.init);
+    if (s == LS_OK && path && ls_adapter_is(path))
+        s = ls_arena_outcome(&a, ls_adapter_read(&of, &a, path));
+    if (*r->train.lora.base)
+        of.base = r->train.lora.base;
+    free(path);
+    path = NULL;
+    if (s == LS_OK && (ls_dir_exists(of.base) || ls_file_exists(of.base)))
+        s = ls_init_find(&path, of.base);
+    if (s == LS_OK)
+        s = ls_sys_have(*out = path ? realpath(path, NULL) : ls_sys_strdup(of.base));
+    free(path);
+    ls_arena_release(&a);
+    return s;
+}
+
+/* Of the trained parameters that belong to no adapter. */
+static const char *saved_modules(ls_arena *a, const ls_units *u)
+{
+    const char *all = "", *last = "";
+    for (int i = 0; i < u->n_slots; i++) {
+        const char *name = u->slots[i].name, *dot = strrchr(name, '.');
+        const char *module = ls_arena_printf(a, "%.*s", dot ? (int)(dot - name) : (int)strlen(name), name);
+        if (u->slots[i].frozen || ls_adapter_has(name) || !strcmp(module, last))
+            continue;
+        last = module;
+        all = ls_arena_printf(a, "%s%s%s", all, *all ? " " : "", module);
+    }
+    return all;
+}
+
+static ls_adapter adapter_of(const ls_recipe *r)
+{
+    ls_lora_opts o;
+    ls_recipe_lora(&o, r);
+    return (ls_adapter){ o.rank, o.alpha, o.dropout, o.rslora, o.targets, "" };
+}
+
+ls_status ls_base_adapter_text(char **out, const ls_recipe *r, const ls_units *u)
+{
+    const ls_model_row *m = ls_recipe_model(r);
+    const char *task = !m->huggingface ? NULL : ls_model_reads_sources(m) ? "SEQ_2_SEQ_LM" : "CAUSAL_LM";
+    ls_adapter x = adapter_of(r);
+    char *base = NULL;
+    ls_arena a;
+    *out = NULL;
+    if (!ls_recipe_leaves_base(r))
+        return LS_OK;
+    ls_arena_init(&a);
+    ls_status s = base_name(&base, r);
+    x.base = base;
+    if (s == LS_OK)
+        s = ls_sys_have(*out = ls_adapter_text(&x, task, saved_modules(&a, u)));
+    s = ls_arena_outcome(&a, s);
+    ls_arena_release(&a);
+    free(base);
+    return s;
+}
+
+/* Where the base is. A place that an earlier start of the run was told may be gone again. */
+static ls_status find_base(char **out, const ls_checkpoint *c, const ls_recipe *r)
+{
+    const char *named = r->train.lora.base;
+    const bool recorded = ls_recipe_setting(r->state, "train.lora.base")->recorded;
+    *out = NULL;
+    if (*named)
+        LS_TRY(ls_init_find(out, named));
+    if (!*out && (!*named || recorded) && strcmp(r->model.init, "random") != 0)
+        LS_TRY(ls_init_find(out, r->model.init));
+    return *out ? LS_OK : ls_recipe_find_base(out, c->dir, recorded ? "" : named);
+}
+
+static ls_status check_digest(uint64_t digest, const ls_checkpoint *c, const char *path)
+{
+    json_t *j = NULL;
+    LS_TRY(ls_json_parse(&j, c->trainer, strlen(c->trainer), c->dir));
+    const json_t *base = json_object_get(j, "base");
+    const char *was = json_string_value(json_object_get(base, "digest")),
+               *name = json_string_value(json_object_get(base, "name"));
+    const ls_status s = !was || strtoull(was, NULL, 16) == digest
+                            ? LS_OK
+                            : ls_fail(LS_E_USAGE,
+                                      "%s: its adapters belong to other weights than those of %s: they were "
+                                      "%s then, with the digest "
+                                      "%s, and have %016" PRIx64
+                                      " now; name the folder with those weights: --base FOLDER (in "
+                                      "training --set train.lora.base=FOLDER)",
+                                      c->dir, path, name ? name : "named otherwise", was, digest);
+    json_decref(j);
+    return s;
+}
+
+static ls_status base_join(ls_checkpoint *c, const ls_recipe *r, bool check, uint64_t *digest)
+{
+    char *path;
+    ls_weights *base = NULL;
+    LS_TRY(find_base(&path, c, r));
+    ls_status s = ls_setup_weights_at(&base, r, path);
+    if (s == LS_OK && check)
+        s = ls_base_digest(digest, base, r);
+    if (s == LS_OK && check)
+        s = check_digest(*digest, c, path);
+    if (s == LS_OK)
+        s = ls_weights_join(c->weights, &base);
+    ls_weights_close(&base);
+    free(path);
+    return s;
+}
+
+ls_status ls_base_join(ls_checkpoint *c, const ls_recipe *r, ls_group *g, uint64_t *digest)
+{
+    uint64_t mine = 0;
+    if (digest)
+        *digest = 0;
+    if (!ls_adapter_is(c->dir))
+        return LS_OK;
+    const bool first = !g || ls_group_rank(g) == 0; /* it writes trainer.json, too */
+    const ls_status s = base_join(c, r, first, &mine);
+    if (digest)
+        *digest = mine;
+    return ls_checkpoint_together(g, s);
+}
+
+ls_status ls_base_merge(ls_checkpoint *c, const ls_recipe *r)
+{
+    const ls_adapter x = adapter_of(r);
+    LS_TRY(ls_base_join(c, r, NULL, NULL));
+    return x.rank ? ls_weights_merge(c->weights, &x) : LS_OK;
+}

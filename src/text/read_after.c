@@ -1,0 +1,109 @@
+/* read_after.c - reads what a tokenizer.json does with ids: the tokens before and after a text, and decoders.
+ */
+#include <string.h>
+
+#include "read_own.h"
+
+static ls_status read_template(reader *r, const json_t *processor)
+{
+    ls_tokenizer *t = r->t;
+    const json_t *single = json_object_get(processor, "single"),
+                 *specials = json_object_get(processor, "special_tokens");
+    bool behind = false;
+    for (size_t i = 0; i < json_array_size(single); i++) {
+        const json_t *part = json_array_get(single, i), *token = json_object_get(part, "SpecialToken");
+        const json_t *ids = json_object_get(json_object_get(specials, read_text_of(token, "id")), "ids");
+        if (!token && !json_object_get(part, "Sequence"))
+            return wrong(
+                r, "the post-processor's template has a part that is neither SpecialToken nor Sequence");
+        if (token && !json_array_size(ids))
+            return ls_fail(LS_E_FORMAT,
+                           "%s: the post-processor's template uses \"%.60s\", and its special_tokens do not "
+                           "say which ids that is",
+                           r->path, read_text_of(token, "id"));
+        behind = behind || !token;
+        for (size_t k = 0; token && k < json_array_size(ids); k++) {
+            const int64_t id = json_integer_value(json_array_get(ids, k));
+            int *n = behind ? &t->n_after : &t->n_before;
+            if (id < 0 || id >= t->vocab.size || !ls_tokenizer_token(t, (int32_t)id) || *n == 16)
+                return wrong(r, "the post-processor has ids that are not tokens, or too many");
+            (behind ? t->after : t->before)[(*n)++] = (int32_t)id;
+        }
+    }
+    return LS_OK;
+}
+
+/* "cls" before a text and "sep" after it: each a token with its id. */
+static ls_status read_bert_processor(reader *r, const json_t *part)
+{
+    static const char *const NAMES[] = { "cls", "sep" };
+    ls_tokenizer *t = r->t;
+    int32_t ids[2];
+    for (int i = 0; i < 2; i++) {
+        const json_t *id = json_array_get(json_object_get(part, NAMES[i]), 1);
+        ids[i] = json_is_integer(id) && json_integer_value(id) < t->vocab.size
+                     ? (int32_t)json_integer_value(id)
+                     : -1;
+        if (!ls_tokenizer_token(t, ids[i]))
+            return wrong(r, "the post-processor BertProcessing has no cls and sep that are tokens");
+    }
+    t->before[t->n_before++] = ids[0];
+    t->after[t->n_after++] = ids[1];
+    return LS_OK;
+}
+
+ls_status ls_read_processor(reader *r, const json_t *part, const char *type)
+{
+    if (!strcmp(type, "TemplateProcessing"))
+        return read_template(r, part);
+    if (!strcmp(type, "BertProcessing") && !r->t->n_before && !r->t->n_after)
+        return read_bert_processor(r, part);
+    /* ByteLevel changes offsets only */
+    return strcmp(type, "ByteLevel") ? unknown(r, "post-processor", type) : LS_OK;
+}
+
+ls_status ls_read_metaspace(reader *r, const json_t *part, ls_prepend *prepend)
+{
+    const char *scheme = read_text_of(part, "prepend_scheme");
+    *prepend = !strcmp(scheme, "first")                                            ? LS_PREPEND_FIRST
+               : !strcmp(scheme, "never") || !flag(part, "add_prefix_space", true) ? LS_PREPEND_NEVER
+                                                                                   : LS_PREPEND_ALWAYS;
+    return !*read_text_of(part, "replacement") ? wrong(r, "Metaspace has no replacement")
+           : *scheme && strcmp(scheme, "first") && strcmp(scheme, "never") && strcmp(scheme, "always")
+               ? unknown(r, "Metaspace with prepend_scheme", scheme)
+               : LS_OK;
+}
+
+ls_status ls_read_decoder(reader *r, const json_t *part, const char *type)
+{
+    LS_TRY(one_more(r, &r->t->n_decoders, "decoders"));
+    ls_decoder *d = &r->t->decoders[r->t->n_decoders - 1];
+    ls_prepend prepend = LS_PREPEND_ALWAYS;
+    if (!strcmp(type, "ByteLevel"))
+        d->kind = LS_DECODE_BYTES;
+    else if (!strcmp(type, "WordPiece"))
+        *d = (ls_decoder){ .kind = LS_DECODE_WORDPIECE,
+                           .from = read_keep(r, read_text_of(part, "prefix")),
+                           .tidy = flag(part, "cleanup", true) };
+    else if (!strcmp(type, "ByteFallback"))
+        d->kind = LS_DECODE_BYTE_FALLBACK;
+    else if (!strcmp(type, "Fuse"))
+        d->kind = LS_DECODE_FUSE;
+    else if (!strcmp(type, "Replace") && *read_text_of(json_object_get(part, "pattern"), "String"))
+        *d = (ls_decoder){ .kind = LS_DECODE_REPLACE,
+                           .from = read_keep(r, read_text_of(json_object_get(part, "pattern"), "String")),
+                           .to = read_keep(r, read_text_of(part, "content")) };
+    else if (!strcmp(type, "Strip"))
+        *d = (ls_decoder){ .kind = LS_DECODE_STRIP,
+                           .from = read_keep(r, read_text_of(part, "content")),
+                           .start = json_integer_value(json_object_get(part, "start")),
+                           .stop = json_integer_value(json_object_get(part, "stop")) };
+    else if (!strcmp(type, "Metaspace")) {
+        LS_TRY(ls_read_metaspace(r, part, &prepend));
+        *d = (ls_decoder){ .kind = LS_DECODE_METASPACE,
+                           .from = read_keep(r, read_text_of(part, "replacement")),
+                           .keep_first = prepend == LS_PREPEND_NEVER };
+    } else
+        return unknown(r, "decoder", type);
+    return LS_OK;
+}

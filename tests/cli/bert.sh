@@ -1,0 +1,78 @@
+#!/usr/bin/env bash
+# bert.sh COMMAND GOLDEN - classes of texts in a table by a BERT from Hugging Face's folder: the losses of transformers in float64, the bits of one rank on
+# several, and after a restart; tensor parallel within rounding; predictions for new texts; what does not fit is refused.
+source "$(dirname "$0")/common.sh"
+golden=$2
+cp "$golden/texts.csv" .
+cat >bert.yaml <<EOT
+model: {init: $golden, inputs: {review: [12]}, outputs: {kind: [3]}}
+data: {type: arrays, train: {review: texts.csv, kind: texts.csv}, eval: {review: texts.csv, kind: texts.csv}, tokenizer: $golden, shuffle: false}
+loss: {type: cross_entropy, of: kind}
+train: {epochs: 6, global_batch: 8, micro_batch: 4}
+optimizer: {type: adamw, lr: 1e-2, weight_decay: 0.01}
+checkpoint: {every_steps: 1}
+log: {every: 1}
+threads: 1
+EOT
+losses() { grep -o '"kind":"step".*' "runs/$1/metrics.jsonl" | grep -o '"loss":[^,]*' | cut -d: -f2; }
+near() { # NAME: its losses are transformers'
+    losses "$1" >have
+    grep -o '"losses": \[[^]]*' "$golden/expected.json" | tr -d '[' | cut -d: -f2 | tr ',' '\n' >want
+    paste have want | awk -v tolerance="$2" '{ d = ($1 - $2) / $2; if (d * d > tolerance * tolerance) bad = 1 } END { exit bad || NR != 6 }' ||
+        { bad "$1: other losses than transformers'"; paste have want; }
+}
+try 0 train bert.yaml
+has err 'texts.csv:review \(3 of 8 texts cut to 12 tokens\)'
+near bert 1e-5
+try 0 train bert.yaml --set run.name=ranks --workers 2 --set parallel.units=class:BertLayer
+cmp runs/bert/checkpoints/latest/model.safetensors runs/ranks/checkpoints/latest/model.safetensors || bad "$what: ranks change a bit"
+try 0 train bert.yaml --set run.name=tp --workers 2 --set "parallel.mesh={dp: auto, tp: 2}"
+near tp 1e-4
+try 0 train bert.yaml --set run.name=stopped --set train.epochs=3
+try 0 train bert.yaml --set run.name=stopped
+cmp runs/bert/checkpoints/latest/model.safetensors runs/stopped/checkpoints/latest/model.safetensors || bad "$what: a restart changes a bit"
+has runs/bert/checkpoints/latest/config.json '"id2label":\{"0":"law","1":"praise","2":"weather"\}'
+printf 'review\n"Rough winds do shake"\nLOVE is not love\n' >new.csv
+try 0 predict runs/bert new.csv
+has out '^row 0 +weather '
+has out '^row 1 +law '
+try 0 predict runs/bert --wrong --out wrong.csv
+
+# ---- classes of words: at the first token of each, nowhere else
+cat >tags.csv <<EOT
+words,tags
+Shall I compare thee to a summer's day,O PER O PER O O TIME TIME
+"Rough winds, do shake",THING  THING O O
+coral is red,THING O O
+EOT
+cat >tags.yaml <<EOT
+model: {init: $golden, init_strict: false, inputs: {words: [16]}, outputs: {tags: [16, 4]}, reset: classifier}
+data: {type: arrays, train: {words: tags.csv, tags: tags.csv}, eval: {words: tags.csv, tags: tags.csv}, tokenizer: $golden}
+loss: {type: cross_entropy, of: tags}
+train: {epochs: 20, global_batch: 3, micro_batch: 1, drop_last: false}
+optimizer: {type: adamw, lr: 1e-2}
+threads: 1
+EOT
+try 0 train tags.yaml
+has runs/tags/recipe.yaml 'class_names: \{tags: "O,PER,THING,TIME"\}'
+try 0 eval runs/tags # of 15 words the last is cut off
+has out 'accuracy 1.0000  \(14 of 14\)'
+try 0 train tags.yaml --set run.name=tags3 --workers 3
+cmp runs/tags/checkpoints/latest/model.safetensors runs/tags3/checkpoints/latest/model.safetensors || bad "$what: ranks change a bit"
+sed 's/O O$/O/' tags.csv >short.csv
+refused 1 'short.csv line 3, column "tags": 3 classes, and the text has 4 words' eval runs/tags --set "data.eval={words: short.csv, tags: short.csv}"
+sed 's/TIME TIME/TIME DAY/' tags.csv >other.csv
+refused 1 '"DAY" is not one of the classes O,PER,THING,TIME' eval runs/tags --set "data.eval={words: other.csv, tags: other.csv}"
+
+# ---- what does not fit
+sed '1s/.*/text,kind/' texts.csv >renamed.csv
+refused 2 'renamed.csv: its first line has no column "review"' train bert.yaml --set run.name=no --set "data.train={review: renamed.csv, kind: renamed.csv}"
+refused 2 'review: 21 tokens, and the model has 20 positions' train bert.yaml --set run.name=no --set "model.inputs={review: [21]}"
+refused 2 '2 tokens leave no room for a text beside 2 special ones' train bert.yaml --set run.name=no --set "model.inputs={review: [2]}"
+refused 2 'need data.tokenizer' train bert.yaml --set run.name=no --set data.tokenizer=
+refused 2 "the tokenizer bytes has ids up to 256, and the model's vocabulary 160" train bert.yaml --set run.name=no --set data.tokenizer=bytes
+refused 2 'output kind: a text has \[\] or \[classes\]' train bert.yaml --set run.name=no --set "model.outputs={kind: [5, 3]}"
+printf 'review,kind\n"a [PAD] b",law\nlove,praise\nsun,weather\n' >pad.csv
+refused 1 'pad.csv line 2, column "review": .*\[PAD\]' train bert.yaml --set run.name=no --set "data.train={review: pad.csv, kind: pad.csv}"
+refused 1 'has no tensor classifier.weight|classifier' train bert.yaml --set run.name=no --set "model.outputs={kind: [3], other: [3]}" --set "loss=[{type: cross_entropy, of: kind}, {type: cross_entropy, of: other, target: kind}]"
+finish
