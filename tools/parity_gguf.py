@@ -8,6 +8,7 @@ llama.cpp is the package xllamacpp. What must hold:
 - every type of file loads; in f32 llama.cpp generates the 60 greedy tokens of `lockstep predict`;
 - each tokenizer (stories260K's, Qwen2.5's, GPT-2's, and small ones with the pre-tokenizers of Llama 3 and
   Mistral Nemo, trained here) gives the same ids in lockstep, llama.cpp and transformers for 200 texts;
+- an adapter beside its base generates the tokens of the merged model;
 - blocks of Q8_0, Q4_0 and Q5_0 are those of the package gguf, and Q4_K and Q6_K lose as little as they may.
 
 LOCKSTEP_DATA has stories260K, qwen2.5, gpt2, tinyshakespeare and llama.cpp-vocab. Exit status 1 if something
@@ -330,6 +331,27 @@ def runs(what, folder, prompt):
     check(f"{what}: greedy tokens of transformers", got == want)
 
 
+def adapter(base, work):
+    """A PEFT folder with random adapters of stories260K, as an adapter and merged."""
+    folder, rank, rng, tensors = f"{work}/adapter", 4, np.random.default_rng(1), {}
+    for name, w in load_file(f"{base}/model.safetensors").items():
+        if any(part in name for part in ("q_proj", "k_proj", "v_proj", "down_proj", "gate_proj")):
+            at = "base_model.model." + name.removesuffix("weight")
+            tensors[at + "lora_A.weight"] = (rng.standard_normal((rank, w.shape[1])) * 0.1).astype(np.float32)
+            tensors[at + "lora_B.weight"] = (rng.standard_normal((w.shape[0], rank)) * 0.1).astype(np.float32)
+    targets = ["q_proj", "k_proj", "v_proj", "down_proj", "gate_proj"]
+    config = dict(peft_type="LORA", r=rank, lora_alpha=8, target_modules=targets, base_model_name_or_path=base)
+    write(f"{folder}/adapter_config.json", config)
+    save_file(tensors, f"{folder}/adapter_model.safetensors")
+    lockstep("export", folder, "--to", f"{work}/adapter.gguf")
+    lockstep("export", folder, "--merge", "--to", f"{work}/merged.gguf", "--type", "f32")
+    prompt = Ours(base).encode("Once upon a time")
+    plain = generated(f"{base}.f32.gguf", prompt, 40)
+    beside = generated(f"{base}.f32.gguf", prompt, 40, f"{work}/adapter.gguf")
+    merged = generated(f"{work}/merged.gguf", prompt, 40)
+    check("adapter.gguf beside its base is merged.gguf", bool(merged) and beside == merged != plain, f"({beside})")
+
+
 def blocks(folder):
     """A matrix of a file in each type beside what the package gguf, or llama.cpp itself, makes of it."""
     weights, names = load_file(f"{folder}/model.safetensors"), {
@@ -369,6 +391,7 @@ def main():
             want = json.load(f)["greedy_ids"]
         check("stories260K: the published text", generated(f"{work}/stories.f32.gguf", [1], 60) == want[:60])
         same_ids("stories260K", f"{work}/stories", texts)
+        adapter(f"{work}/stories", work)
         link(f"{work}/qwen", "qwen2.5", "tokenizer.json", "merges.txt", "vocab.json", "chat_template.jinja")
         qwen2(f"{work}/qwen", 151936)
         runs("qwen2, random", f"{work}/qwen", "The quick brown fox")

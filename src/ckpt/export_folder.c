@@ -44,21 +44,23 @@ static ls_status put_file(const char *dir, const ls_beside *b)
     return s;
 }
 
-static ls_status fill(const ls_weights *w, const char *dir, const ls_beside *files, int n,
+static ls_status fill(const ls_weights *w, const char *dir, const char *name, const ls_beside *files, int n,
                       const ls_weights_export_opts *o)
 {
-    char *path = ls_path_join(dir, "model.safetensors");
+    char *file = ls_sys_text("%s.safetensors", name), *path = file ? ls_path_join(dir, file) : NULL;
     ls_status s = ls_sys_have(path);
     if (s == LS_OK)
         s = ls_weights_export_with(w, path, o);
     for (int i = 0; i < n && s == LS_OK; i++)
         s = put_file(dir, &files[i]);
     free(path);
+    free(file);
     return s;
 }
 
-ls_status ls_weights_export_folder(const ls_weights *w, const char *dir, const ls_beside *files, int n,
-                                   bool (*may_be_beside)(const char *name), const ls_weights_export_opts *o)
+ls_status ls_weights_export_folder(const ls_weights *w, const char *dir, const char *name,
+                                   const ls_beside *files, int n, bool (*may_be_beside)(const char *name),
+                                   const ls_weights_export_opts *o)
 {
     ls_folder f;
     ls_status s = ls_folder_init(&f, dir);
@@ -68,7 +70,7 @@ ls_status ls_weights_export_folder(const ls_weights *w, const char *dir, const l
     if (s == LS_OK)
         s = ls_folder_begin(&f);
     if (s == LS_OK)
-        s = fill(w, f.unfinished, files, n, o);
+        s = fill(w, f.unfinished, name, files, n, o);
     if (s == LS_OK)
         s = ls_folder_commit(&f);
     ls_folder_release(&f);

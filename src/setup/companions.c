@@ -8,6 +8,7 @@
 #include "base/file.h"
 #include "base/str.h"
 #include "base/sys.h"
+#include "ckpt/adapter.h"
 #include "data/tokenize.h"
 #include "recipe/recipe_read.h"
 #include "text/bytes.h"
@@ -30,7 +31,7 @@ enum { N_NAMES = sizeof NAMES / sizeof NAMES[0] };
 
 bool ls_companion_is(const char *name)
 {
-    bool is = false;
+    bool is = !strcmp(name, LS_ADAPTER_CONFIG);
     for (int i = 0; i < N_NAMES; i++)
         is |= !strcmp(name, NAMES[i]);
     return is;

@@ -11,7 +11,8 @@ typedef struct ls_companions {
     int n;
 } ls_companions;
 
-bool ls_companion_is(const char *name); /* a file of this name is one */
+/* A file of this name is one, or describes an adapter. */
+bool ls_companion_is(const char *name);
 /* Those that a folder has. LS_E_MEMORY; release it then, too. */
 ls_status ls_companions_in(ls_companions *c, const char *dir);
 /* Those of the recipe's tokenizer, and the generation settings of model.init. A recipe without a tokenizer

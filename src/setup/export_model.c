@@ -60,7 +60,7 @@ static ls_status write_folder(const ls_weights *w, const char *from, const char 
     if (s == LS_OK)
         s = ls_companions_add_text(&beside, "config.json", config);
     if (s == LS_OK)
-        s = ls_weights_export_folder(w, to, beside.at, beside.n, ls_companion_is, o);
+        s = ls_weights_export_folder(w, to, "model", beside.at, beside.n, ls_companion_is, o);
     ls_companions_release(&beside);
     return s;
 }

@@ -8,9 +8,11 @@
 #include "base/sys.h"
 #include "ckpt/adapter.h"
 #include "ckpt/checkpoint.h"
+#include "ckpt/export_folder.h"
 #include "export_select.h"
 #include "recipe/recipe_use.h"
 #include "setup/base.h"
+#include "setup/companions.h"
 #include "setup/export_model.h"
 #include "setup/folder.h"
 #include "setup/setup.h"
@@ -85,11 +87,22 @@ static ls_status write_folder(ls_checkpoint *c, const ls_export_opts *o, const l
 {
     char *path = ls_path_join(c->dir, LS_ADAPTER_CONFIG), *text = NULL;
     size_t size = 0;
+    ls_companions beside = { 0 };
     ls_status s = ls_file_read(&text, &size, path);
-    if (s == LS_OK)
-        s = ls_adapter_export(c->weights, text, o->to, opts);
-    free(text);
     free(path);
+    if (s == LS_OK)
+        s = ls_companions_in(&beside, c->dir);
+    if (s == LS_OK) {
+        s = ls_companions_add_text(&beside, LS_ADAPTER_CONFIG, text);
+        text = NULL;
+    }
+    if (s == LS_OK)
+        s = ls_adapter_name_for_peft(c->weights);
+    if (s == LS_OK)
+        s = ls_weights_export_folder(c->weights, o->to, LS_ADAPTER_WEIGHTS, beside.at, beside.n,
+                                     ls_companion_is, opts);
+    ls_companions_release(&beside);
+    free(text);
     return s;
 }
 

@@ -44,7 +44,8 @@ try 0 eval runs/lora; has out '^loss '; cp out loss
 try 0 predict runs/lora --prompt one --tokens 5 --workers 2
 try 0 export runs/lora --to adapter/; has out 'adapter/: 28 tensors, a folder for PEFT'
 cmp $now/adapter_model.safetensors adapter/adapter_model.safetensors || bad "export changes the adapters"
-[ "$(ls adapter | grep -c .)" -ge 2 ] && cmp $now/adapter_config.json adapter/adapter_config.json || bad "the exported folder: $(ls adapter)"
+[ "$(ls adapter | tr '\n' ' ')" = "adapter_config.json adapter_model.safetensors tokenizer.json tokenizer_config.json " ] && cmp $now/adapter_config.json adapter/adapter_config.json || bad "the exported folder: $(ls adapter)"
+touch adapter/mine; refused 2 'adapter: only a folder that holds a model and nothing else is replaced, and it has mine' export runs/lora --to adapter/ --force; rm adapter/mine; try 0 export runs/lora --to adapter/ --force
 try 0 export runs/lora --merge --to merged.safetensors; has out '21 tensors'
 try 0 train base.yaml -q --set run.name=merged --set model.init=merged.safetensors --set optimizer.lr=0 --set train.steps=1
 try 0 eval runs/merged; diff <(grep -o 'loss [0-9.]\{6\}' out) <(grep -o 'loss [0-9.]\{6\}' loss) || bad "the merged weights compute something else"
