@@ -1,6 +1,7 @@
 #!/bin/sh
 # make parity: reads what build/lockstep exports with a live PyTorch, and the other way round; trains in a bucket of a live S3 server; trains adapters beside PEFT; reads event files with a live TensorBoard where there is one;
 # renders published chat templates where there is a folder of them;
+# runs exported models in llama.cpp and transformers;
 # trains the ViT of tutorial 1 with both and compares losses and weights. PyTorch comes
 # from a virtual environment of its own, .venv, or is that of PYTHON=/path/to/python. Further arguments go to tools/parity.py.
 # (pip's default torch wheel for Linux brings gigabytes of CUDA along; PIP_INDEX_URL can name PyTorch's CPU index instead.)
@@ -20,6 +21,7 @@ fi
 "$PYTHON" tools/golden/dcp.py check build/lockstep
 "$PYTHON" tools/golden/strict.py check build/lockstep
 "$PYTHON" tools/parity_tensorboard.py build/lockstep
+if [ -n "${LOCKSTEP_DATA:-}" ]; then "$PYTHON" tools/parity_gguf.py build/lockstep; fi # (its tokenizers lie there)
 PYTHON="$PYTHON" tests/build/docs.sh . build/lockstep docs/start/quickstart.md
 "$PYTHON" tools/parity_peft.py build/lockstep
 "$PYTHON" tools/parity_s3.py build/lockstep

@@ -38,10 +38,8 @@ ls_status ls_weights_join(ls_weights *w, ls_weights **base);
 /* Puts W + scale B A in the place of each W that has an adapter, and leaves the adapters out. The sums are
  * made in f32 when a tensor is read, and rounded once. LS_E_SHAPE: an adapter is of another model. Local. */
 ls_status ls_weights_merge(ls_weights *w, const ls_adapter *x);
-/* Writes a new folder for PEFT: the tensors of `w`, which get the names that PEFT knows, and `config`, the
- * text of adapter_config.json. Local. */
-ls_status ls_adapter_export(ls_weights *w, const char *config, const char *path,
-                            const ls_weights_export_opts *o);
+/* Gives the tensors of `w` the names that PEFT knows. Local. */
+ls_status ls_adapter_name_for_peft(ls_weights *w);
 /* A number that depends on the names, types, shapes and bytes of the tensors that `takes` accepts (NULL:
  * all). */
 ls_status ls_weights_digest(uint64_t *out, const ls_weights *w,

@@ -1,6 +1,6 @@
 /* checkpoint.h - a checkpoint is a folder: config.json, model.safetensors, optimizer.safetensors (or shards
  * of them with an index, or a file for each rank), live.safetensors if there is a queue of samples,
- * trainer.json, manifest.json.
+ * trainer.json, manifest.json, and of a text model the files of its tokenizer.
  *
  * All ranks write it. Each writes its own ranges to their positions in the files, so nothing is collected. It
  * is written under a temporary name beside its final one, and manifest.json is written when all other files
@@ -39,8 +39,15 @@ typedef struct ls_tensor_list {
     int64_t finite, numbers;
 } ls_tensor_list;
 
+/* A file that a folder of weights has besides them: a text, or (text NULL) a copy of the file at `path`. */
+typedef struct ls_beside {
+    char *name, *path, *text;
+} ls_beside;
+
 typedef struct ls_checkpoint_contents {
     const char *config, *trainer;    /* JSON texts; those of rank 0 are written */
+    const ls_beside *beside;         /* [n_beside], copied; those of rank 0 are written */
+    int n_beside;
     ls_tensor_list model, optimizer; /* optimizer.n 0: no such file */
     ls_tensor_list live;             /* of a queue of samples (src/live); n 0: no such file */
     const char *adapter; /* adapter_config.json; then `model` is an adapter's. NULL: a whole model */

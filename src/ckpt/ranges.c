@@ -115,6 +115,21 @@ ls_status ls_ranges_find(const ls_ranges *w)
     return s;
 }
 
+/* Another program's file, which need not be JSON. */
+static ls_status create_beside(ls_ranges *w, const ls_beside *b)
+{
+    ls_mapping m = { .data = (const uint8_t *)b->text, .size = b->text ? strlen(b->text) : 0 };
+    int file;
+    if (!b->text)
+        LS_TRY(ls_file_map(&m, b->path));
+    ls_status s = ls_manifest_add_file(&w->manifest, b->name, m.size, &file);
+    if (s == LS_OK)
+        s = create(w, file, m.data, m.size, m.size, true);
+    if (!b->text)
+        ls_file_unmap(&m);
+    return s;
+}
+
 static ls_status write_texts(ls_ranges *w)
 {
     LS_TRY(create_text(w, "config.json", w->config, strlen(w->config)));
@@ -125,6 +140,8 @@ static ls_status write_texts(ls_ranges *w)
         if (w->layouts[l].index.len > 0)
             LS_TRY(
                 create_text(w, w->layouts[l].index_name, w->layouts[l].index.data, w->layouts[l].index.len));
+    for (int i = 0; i < w->n_beside; i++)
+        LS_TRY(create_beside(w, &w->beside[i]));
     return LS_OK;
 }
 
@@ -298,6 +315,25 @@ ls_status ls_ranges_write_manifest(ls_ranges *w)
     return s;
 }
 
+/* The lists of `c` end with the call that begins the save. */
+static ls_status keep_beside(ls_ranges *w, const ls_checkpoint_contents *c)
+{
+    w->beside = ls_sys_calloc((size_t)c->n_beside + 1, sizeof *w->beside);
+    LS_TRY(ls_sys_have(w->beside));
+    for (; w->n_beside < c->n_beside; w->n_beside++) {
+        const ls_beside *from = &c->beside[w->n_beside];
+        ls_beside *to = &w->beside[w->n_beside];
+        *to = (ls_beside){ .name = ls_sys_strdup(from->name),
+                           .path = from->path ? ls_sys_strdup(from->path) : NULL,
+                           .text = from->text ? ls_sys_strdup(from->text) : NULL };
+        if (!to->name || (!to->path && !to->text)) {
+            w->n_beside++; /* (to be released) */
+            return ls_fail(LS_E_MEMORY, "%s: no memory to write it", w->dir);
+        }
+    }
+    return LS_OK;
+}
+
 ls_status ls_ranges_init(ls_ranges *w, const char *dir, const ls_checkpoint_contents *c, int rank, int ranks)
 {
     *w = (ls_ranges){ .dir = ls_sys_strdup(dir),
@@ -308,6 +344,7 @@ ls_status ls_ranges_init(ls_ranges *w, const char *dir, const ls_checkpoint_cont
     w->adapter = c->adapter ? ls_sys_strdup(c->adapter) : NULL;
     if (!w->dir || !w->config || !w->trainer || (c->adapter && !w->adapter))
         return ls_fail(LS_E_MEMORY, "%s: no memory to write it", dir);
+    LS_TRY(keep_beside(w, c));
     const char *const NAMES[3] = { c->adapter ? LS_ADAPTER_WEIGHTS : "model", "optimizer", "live" };
     const ls_tensor_list *all[3] = { &c->model, &c->optimizer, &c->live };
     w->per_rank = c->per_rank;
@@ -366,6 +403,12 @@ void ls_ranges_release(ls_ranges *w)
     free(w->dir);
     free(w->config);
     free(w->trainer);
+    for (int i = 0; i < w->n_beside; i++) {
+        free(w->beside[i].name);
+        free(w->beside[i].path);
+        free(w->beside[i].text);
+    }
+    free(w->beside);
     free(w->adapter);
     *w = (ls_ranges){ 0 };
 }

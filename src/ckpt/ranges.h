@@ -9,7 +9,9 @@ typedef struct ls_ranges {
     char *dir;
     int rank, ranks;
     char *config, *trainer, *adapter; /* adapter NULL: none */
-    ls_tensor_list lists[3];          /* model, optimizer, live: those that are there */
+    ls_beside *beside;
+    int n_beside;
+    ls_tensor_list lists[3]; /* model, optimizer, live: those that are there */
     const char *names[3];
     ls_layout layouts[3];
     int n_lists;

@@ -7,6 +7,7 @@
 #include "base/file.h"
 #include "base/json.h"
 #include "base/str.h"
+#include "ckpt/gguf.h"
 #include "ckpt/elements.h"
 #include "ckpt/pt.h"
 #include "ckpt/safetensors.h"
@@ -46,7 +47,10 @@ ls_status ls_weights_add_file(ls_weights *w, const uint8_t *bytes, size_t size, 
     ls_weight *list = NULL;
     int64_t n = 0;
     json_t *metadata = NULL;
-    if (ls_pt_is(bytes, size))
+    const bool gguf = ls_gguf_is(bytes, size);
+    if (gguf)
+        LS_TRY(ls_gguf_parse(&w->arena, bytes, size, path, &list, &n, &metadata));
+    else if (ls_pt_is(bytes, size))
         LS_TRY(ls_pt_parse(&w->arena, bytes, size, path, &list, &n));
     else if (ls_ends_with(path, ".pt") || ls_ends_with(path, ".pth"))
         return ls_fail(
@@ -54,10 +58,12 @@ ls_status ls_weights_add_file(ls_weights *w, const uint8_t *bytes, size_t size, 
             "%s: does not begin like what torch.save writes: the file is damaged, or something else", path);
     else
         LS_TRY(ls_safetensors_parse(&w->arena, bytes, size, path, &list, &n, &metadata));
-    if (w->files == 0)
+    if (w->files == 0) {
         w->metadata = metadata;
-    else
+        w->gguf = gguf;
+    } else {
         json_decref(metadata);
+    }
     if (w->count == 0) {
         w->tensors = list;
         w->room = n;
@@ -74,6 +80,8 @@ ls_status ls_weights_add_file(ls_weights *w, const uint8_t *bytes, size_t size, 
     w->files++;
     return LS_OK;
 }
+
+const json_t *ls_gguf_keys_of(const ls_weights *w) { return w->gguf ? w->metadata : NULL; }
 
 void ls_weights_close(ls_weights **w)
 {

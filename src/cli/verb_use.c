@@ -114,25 +114,19 @@ ls_status ls_verb_export(const ls_args *a, const ls_ui *ui)
     LS_TRY(ls_args_take(a, a->verb->options, &o));
     if (!o.to || !*o.to)
         return ls_fail(LS_E_USAGE,
-                       "lockstep export needs --to FILE.safetensors, --to FILE.pt or --to DIRECTORY/");
-    static const char *const FILES[] = { ".safetensors", ".pt", NULL };
-    const bool file = ends_in(o.to, FILES), folder = ls_ends_with(o.to, "/");
-    if (o.format == LS_EXPORT_DCP && file)
+                       "lockstep export needs --to FILE.safetensors, FILE.pt, FILE.gguf or FOLDER/");
+    const ls_export_format named = ls_export_format_of(o.to);
+    if (o.format == LS_EXPORT_DCP && named != LS_EXPORT_BY_NAME && named != LS_EXPORT_DCP &&
+        named != LS_EXPORT_FOLDER)
         return ls_fail(LS_E_USAGE,
                        "--to %s: the name is of a file, and --format dcp writes a directory: choose another "
                        "name, or leave out --format",
                        o.to);
-    if (o.format == LS_EXPORT_BY_NAME && !folder && !file)
+    if (o.format == LS_EXPORT_BY_NAME && named == LS_EXPORT_BY_NAME)
         return ls_fail(LS_E_USAGE,
-                       "--to %s: its name must end in .safetensors or .pt, or, for a directory, in /: that "
-                       "says what to write (--format dcp: a directory of any name)",
-                       o.to);
-    char *to = folder || file ? ls_sys_strdup(o.to) : ls_path_join(o.to, "");
-    LS_TRY(ls_sys_have(to));
-    o.to = to;
-    const ls_status s = ls_export_command(&o, ui);
-    free(to);
-    return s;
+                       "--to %s: its name must end in " LS_EXPORT_NAMES ": that says what to write", o.to);
+    o.format = o.format == LS_EXPORT_BY_NAME ? named : o.format;
+    return ls_export_command(&o, ui);
 }
 
 ls_status ls_verb_new(const ls_args *a, const ls_ui *ui) { return ls_new_command(a->words[0], ui); }

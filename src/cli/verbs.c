@@ -54,7 +54,7 @@
 #define SEED(T) "--seed", LS_OPTION_INT, "N", AT(T, how.sampling.seed), "0", 0, INFINITY
 /* --out, with every sample of the split */
 #define WHOLE_SPLIT "--out *.npy *.csv *.jsonl"
-#define DIRECTORY "--to */", "--format dcp"
+#define DIRECTORY "--to *.dcp", "--format dcp"
 #define PLACES(T) \
     { "--hosts", LS_OPTION_TEXT, "A:N,B:N", AT(T, hosts.list), EXCLUDES("--hostfile"), \
       .help = "start N ranks on each host, with mpirun (in a Slurm job with srun; `slurm`: all its " \
@@ -330,52 +330,52 @@ const ls_verb LS_VERBS[] = {
           JSON(ls_explain_opts),
           END },
       ls_verb_explain },
-    { "export", "RUN|CHECKPOINT", 1, 1, false, "write the weights as .safetensors, .pt or a DCP directory",
-      "Writes all weights, with PyTorch's names, to one file: FILE.safetensors, or a state dict FILE.pt\n"
-      "for torch.load(FILE, weights_only=True). If the name ends in /, it writes a directory for\n"
-      "torch.distributed.checkpoint.load, and with --format dcp under any name. Of a run it takes the\n"
-      "latest checkpoint (--best: the best), whose checksums it verifies first. It also converts a weight\n"
-      "file. It replaces an existing file or directory only with --force.",
+    { "export", "RUN|CHECKPOINT", 1, 1, false, "write the weights as .safetensors, .pt, .gguf or a folder",
+      "The name of the target says what it writes, with all weights:\n"
+      "  FILE.safetensors, FILE.pt  one file; PyTorch reads the second with torch.load(weights_only=True)\n"
+      "  FOLDER/                    config.json, model.safetensors and the tokenizer, for transformers\n"
+      "  FILE.gguf                  the model with its tokenizer, for llama.cpp\n"
+      "  DIRECTORY.dcp              a directory for torch.distributed.checkpoint.load\n"
+      "Of a run it takes the latest checkpoint (--best: the best), whose checksums it verifies first. It\n"
+      "also converts a weight file. It replaces an existing target only with --force.",
       "lockstep export runs/vit-fashion-mnist --to vit.pt\n"
-      "lockstep export runs/vit-fashion-mnist/checkpoints/best --to vit.safetensors --dtype bf16\n"
-      "lockstep export runs/vit-fashion-mnist --to checkpoint/ --optimizer\n"
-      "lockstep export runs/vit-fashion-mnist --to app-state --format dcp --optimizer --prefix app\n"
-      "lockstep export runs/my-adapter --to adapter/          # a folder for PEFT\n"
-      "lockstep export runs/my-adapter --merge --to merged.safetensors --dtype bf16\n"
+      "lockstep export runs/my-llama --to my-llama/            # for transformers\n"
+      "lockstep export runs/my-llama --to my-llama.gguf --type q8_0\n"
+      "lockstep export runs/vit-fashion-mnist --to checkpoint.dcp --optimizer\n"
+      "lockstep export runs/my-adapter --merge --to merged/ --dtype bf16\n"
       "lockstep export resnet18.pth --to resnet18.safetensors # convert a weight file",
       (const ls_option_row[]){
           { "--to", LS_OPTION_FILE, "FILE", AT(ls_export_opts, to),
-            .help = "file to write, .safetensors or .pt; a directory if the name ends in /" },
+            .help = "what to write: FILE.safetensors, FILE.pt, FILE.gguf, FOLDER/ or DIRECTORY.dcp" },
+          { "--type", LS_OPTION_CHOICE, NULL, AT(ls_export_opts, mix), "unchanged", WORDS(LS_GGUF_MIX_WORDS),
+            NEEDS("--to *.gguf"),
+            .help = "type of the matrices in a GGUF file; q8_0 takes a quarter of f32, q4_k_m a seventh" },
           { "--format", LS_OPTION_CHOICE, NULL, AT(ls_export_opts, format), "auto",
             WORDS([LS_EXPORT_BY_NAME] = "auto", [LS_EXPORT_DCP] = "dcp"),
-            .help =
-                "dcp: a directory for torch.distributed.checkpoint.load, whatever its name; auto: what the "
-                "name says" },
+            .help = "dcp: a directory for torch.distributed.checkpoint; auto: what the name says" },
           { FLAG("--best", ls_export_opts, best), BEST_HELP },
           { "--dtype", LS_OPTION_DTYPE, "TYPE", AT(ls_export_opts, dtype), WORDS("f32", "bf16", "f16"),
-            .otherwise = "unchanged", .help = "convert float weights to this type" },
-          { FLAG("--optimizer", ls_export_opts, optimizer), NEEDS(DIRECTORY),
-            .help = "also write the optimizer state" },
+            .otherwise = "unchanged", EXCLUDES("--to *.gguf"), .why = "--type says the type in a GGUF file",
+            .help = "convert float weights to this type" },
+          { FLAG("--optimizer", ls_export_opts, optimizer), NEEDS(DIRECTORY), .help = "also its state" },
           { FLAG("--ema", ls_export_opts, ema), EXCLUDES("--optimizer"),
             .why = "PyTorch's optimizers keep no averages",
             .help = "write the moving averages of the weights (optimizer.ema_decay)" },
           { "--ranks", LS_OPTION_INT, "N", AT(ls_export_opts, ranks), "1", 1, INT32_MAX, NEEDS(DIRECTORY),
             .help = "write N files, as N ranks of FSDP2 do" },
           { "--prefix", LS_OPTION_TEXT, "PREFIX", AT(ls_export_opts, prefix),
-            .help =
-                "of names in a PyTorch directory: only names with this prefix are read, and it is removed; "
-                "of any other source the directory that is written gets it: app for an AppState" },
+            .help = "of names in a PyTorch directory: only names with it are read, without it; of any other "
+                    "source the directory that is written gets it: app for an AppState" },
           { "--module", LS_OPTION_TEXT, "NAME", AT(ls_export_opts, module),
             .help = "only the tensors of this module, such as encoder.layers" },
           { FLAG("--strip-prefix", ls_export_opts, strip_prefix), NEEDS("--module"), EXCLUDES("--optimizer"),
             .help = "remove the module from the names" },
           { FLAG("--merge", ls_export_opts, merge),
-            .help = "of adapters (train.lora): the whole model, W + alpha / rank * B A; without it a run of "
-                    "adapters becomes a folder for PEFT" },
-          BASE(AT(ls_export_opts, base), NEEDS("--merge")),
+            .help = "of adapters (train.lora): W + alpha / rank * B A; else they become a PEFT folder" },
+          BASE(AT(ls_export_opts, base), NEEDS("--merge", "--to *.gguf")),
           { FLAG("--ignore-frozen", ls_export_opts, ignore_frozen),
             .help = "leave out parameters that train.freeze froze" },
-          { FLAG("--force", ls_export_opts, force), .help = "replace an existing file or DCP directory" },
+          { FLAG("--force", ls_export_opts, force), .help = "replace an existing file, model or directory" },
           END },
       ls_verb_export },
     { "inspect", "PATH", 1, 1, true, "show what is in a checkpoint, weight file, run or recipe",

@@ -13,26 +13,26 @@
 #include "base/sys.h"
 #include "loop.h"
 #include "setup/base.h"
-#include "setup/folder.h"
+#include "setup/export_model.h"
 
 static ls_status write_model(const char *from, const char *to, const ls_recipe *r)
 {
     ls_checkpoint c;
-    char size[32] = "a DCP directory";
+    const ls_weights_export_opts opts = { LS_WEIGHTS_EXPORT_DEFAULTS, .replace = true };
+    const ls_export_how how = { .format = ls_export_format_of(to), .opts = &opts };
+    ls_str said = { 0 };
     LS_TRY(ls_checkpoint_open(&c, from, LS_VERIFY_SIZES, NULL));
     ls_weights *w = c.weights;
     ls_status s = r->eval.ema ? ls_checkpoint_use_ema(&c) : LS_OK;
     if (s == LS_OK)
         s = ls_base_merge(&c, r); /* of adapters: the whole model */
     if (s == LS_OK)
-        s = ls_folder_add_names_for(w, from, to);
-    if (s == LS_OK)
-        s = ls_weights_export(w, to, .replace = true);
+        s = ls_export_model(w, from, to, &how);
     if (s == LS_OK) {
-        if (to[strlen(to) - 1] != '/')
-            ls_format_bytes(size, (uint64_t)ls_file_size(to));
-        ls_log_info("model  %s: %lld tensors, %s", to, (long long)ls_weights_count(w), size);
+        ls_export_said(&said, ls_weights_count(w), to, how.format);
+        ls_log_info("model  %s", ls_str_text(&said));
     }
+    ls_str_release(&said);
     ls_checkpoint_release(&c);
     return s;
 }

@@ -7,6 +7,7 @@
 #include "base/background.h"
 #include "base/log.h"
 #include "setup/base.h"
+#include "setup/companions.h"
 #include "setup/setup.h"
 #include "step/trainer.h"
 
@@ -40,6 +41,15 @@ ls_status ls_snapshot_among_best(ls_snapshots *s, ls_rundir *d, ls_group *g, con
     return ls_snapshots_among_best(s, d, g, value, r->checkpoint.keep_best, yes);
 }
 
+/* A tokenizer that somebody has removed meanwhile must not cost the state of the training. */
+static void find_companions(ls_companions *c, const ls_recipe *r)
+{
+    if (ls_companions_of(c, r) == LS_OK)
+        return;
+    ls_log_warn("the checkpoint is saved without the files of the tokenizer: %s", ls_error_message());
+    ls_companions_release(c);
+}
+
 ls_status ls_snapshot_save(ls_snapshots *s, ls_trainer *t, const ls_recipe *r, ls_rundir *d,
                            const ls_resume_point *at, int64_t epoch, bool best)
 {
@@ -50,9 +60,14 @@ ls_status ls_snapshot_save(ls_snapshots *s, ls_trainer *t, const ls_recipe *r, l
     LS_TRY(ls_snapshots_finish(s, d));
     char *config = ls_recipe_config_json(r, at->train ? at->train->end_token : NULL),
          *trainer = ls_resume_text(at, r, t), *adapter = NULL;
+    ls_companions beside = { 0 };
+    if (d->rank == 0)
+        find_companions(&beside, r);
     ls_status status = ls_base_adapter_text(&adapter, r, &t->compiled.units);
     const ls_checkpoint_contents texts = { .config = config,
                                            .trainer = trainer,
+                                           .beside = beside.at,
+                                           .n_beside = beside.n,
                                            .adapter = adapter,
                                            .max_file = (uint64_t)r->checkpoint.max_file,
                                            .per_rank = r->checkpoint.files == LS_FILES_PER_RANK,
@@ -73,6 +88,7 @@ ls_status ls_snapshot_save(ls_snapshots *s, ls_trainer *t, const ls_recipe *r, l
         status = ls_metrics_saving(d);
     if (status == LS_OK)
         status = ls_snapshots_save(s, d, &what);
+    ls_companions_release(&beside);
     free(config);
     free(trainer);
     free(adapter);

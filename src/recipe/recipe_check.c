@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/check.h"
+#include "ckpt/export_format.h"
 #include "base/file.h"
 #include "base/str.h"
 #include "data_row.h"
@@ -357,12 +358,8 @@ static ls_status check_export(const ls_recipe *r, const char *key, const char *t
     static const char *const OWN[] = { "checkpoints/", "log/", "tensorboard/" };
     if (!*to)
         return LS_OK;
-    const char *rest = to + 1; /* not the ending alone */
-    if (!ls_ends_with(rest, ".pt") && !ls_ends_with(rest, ".safetensors") && !ls_ends_with(to, "/"))
-        return ls_fail(LS_E_USAGE,
-                       "%s: %s: its name must end in .safetensors, .pt or, for a directory of "
-                       "torch.distributed.checkpoint, /",
-                       at(r, key), to);
+    if (ls_export_format_of(to) == LS_EXPORT_BY_NAME)
+        return ls_fail(LS_E_USAGE, "%s: %s: its name must end in " LS_EXPORT_NAMES, at(r, key), to);
     bool out = *to == '/' || !strncmp(to, "../", 3) || strstr(to, "/../");
     for (size_t i = 0; i < sizeof OWN / sizeof OWN[0]; i++)
         out |= !strncmp(to, OWN[i], strlen(OWN[i]));

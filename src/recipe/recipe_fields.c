@@ -390,8 +390,10 @@ static const ls_key LAST[] = {
       NEEDS(SAVES, "checkpoint.files whole"), .help = "larger models are split into several files" },
     { "checkpoint.export", LS_KEY_TEXT, AT(checkpoint.export_to), "", .may_change = true, NEEDS(SAVES),
       .help = "file in the run's folder to which the whole model is exported when the run is finished, as by "
-              "`lockstep export`: `model.pt`, `full_model/model.safetensors`, or `dcp/`, a directory of "
-              "torch.distributed.checkpoint; empty: none" },
+              "`lockstep export`: `model.pt`, `full_model/model.safetensors`, `my-llama.gguf` for llama.cpp, "
+              "`my-llama/`, "
+              "a folder for transformers, or `my-llama.dcp`, a directory of torch.distributed.checkpoint; "
+              "empty: none" },
     { "checkpoint.export_best", LS_KEY_TEXT, AT(checkpoint.export_best), "", .may_change = true,
       NEEDS(SAVES, "checkpoint.async false"),
       .help = "file in the run's folder to which the whole model is exported at the end of each epoch that "

@@ -9,6 +9,7 @@
 #include "base/sys.h"
 #include "ckpt/adapter.h"
 #include "ckpt/elements.h"
+#include "lockstep/tokenizer.h"
 #include "data_row.h"
 #include "model_row.h"
 #include "recipe_fields.h"
@@ -256,6 +257,28 @@ static char *absent_value(const ls_recipe_state *state, const ls_config_key *k)
     return ls_sys_strdup(text);
 }
 
+/* The tokenizer of the folder, where the recipe reads texts and names none. */
+static ls_status apply_tokenizer(ls_recipe_state *state, const char *folder, const char *path)
+{
+    const char *init = huggingface_text_of(state, "model.init"),
+               *type = huggingface_text_of(state, "data.type");
+    char *by_name = NULL, *there = NULL;
+    const ls_data_row *data = LS_DATA;
+    while (data->name && strcmp(data->name, type))
+        data++;
+    if (!data->name || !ls_words_have(data->keys, "tokenizer") ||
+        state->set[ls_key_find("data.tokenizer")].value)
+        return LS_OK;
+    ls_status s = ls_find(&by_name, init, ls_tokenizer_file);
+    if (s == LS_OK)
+        s = ls_tokenizer_file(&there, folder); /* (of a run it is that of its newest checkpoint) */
+    if (s == LS_OK && (by_name || there))
+        s = ls_recipe_apply_value(state, "data.tokenizer", by_name ? init : folder, path);
+    free(by_name);
+    free(there);
+    return s;
+}
+
 static ls_status apply(ls_recipe_state *state, json_t *config, const char *path)
 {
     const char *type = huggingface_text_of(state, "model.type"),
@@ -329,6 +352,8 @@ ls_status ls_recipe_apply_config(ls_recipe_state *state)
             s = ls_json_parse(&config, text, size, path);
         if (s == LS_OK)
             s = apply(state, config, ls_arena_strdup(&state->arena, path));
+        if (s == LS_OK && json_object_get(config, "model_type"))
+            s = apply_tokenizer(state, folder, ls_arena_strdup(&state->arena, path));
     }
     json_decref(config);
     free(text);

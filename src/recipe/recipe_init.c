@@ -35,6 +35,12 @@ static ls_status init_missing(const ls_recipe *r)
 
 static ls_status init_find(char **out, const ls_recipe *r)
 {
+    if (ls_ends_with(r->model.init, ".gguf"))
+        return ls_fail(
+            LS_E_UNSUPPORTED,
+            "%s: %s: a file for llama.cpp, from which nothing is trained: name the folder that it was "
+            "made of",
+            ls_recipe_where(r, "model.init"), r->model.init);
     LS_TRY(ls_init_find(out, r->model.init));
     return *out ? LS_OK : init_missing(r);
 }

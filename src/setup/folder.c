@@ -152,8 +152,10 @@ ls_status ls_folder_recipe(ls_recipe **out, const char *dir, int n_sets, const c
                            path, dir, list);
     if (s == LS_OK) {
         write_recipe(&j, config, m, dir, tokenizer_folder(dir, from));
-        s = ls_recipe_load_text(out, ls_str_text(&j.out), j.out.len, path, n_sets, sets);
+        s = ls_str_status(&j.out);
     }
+    if (s == LS_OK)
+        s = ls_recipe_load_text(out, ls_str_text(&j.out), j.out.len, path, n_sets, sets);
     ls_str_release(&j.out);
     json_decref(config);
     free(text);
@@ -188,7 +190,7 @@ ls_status ls_folder_ends(int32_t *ends, int max, int *n, const char *dir)
     return LS_OK;
 }
 
-static ls_status add_second_names(ls_weights *w, const char *dir)
+ls_status ls_folder_add_names(ls_weights *w, const char *dir)
 {
     char *text;
     json_t *config;
@@ -202,10 +204,4 @@ static ls_status add_second_names(ls_weights *w, const char *dir)
     json_decref(config);
     free(text);
     return s;
-}
-
-ls_status ls_folder_add_names_for(ls_weights *w, const char *dir, const char *to)
-{
-    const char *end = strrchr(to, '.');
-    return end && !strcmp(end, ".safetensors") ? LS_OK : add_second_names(w, dir);
 }

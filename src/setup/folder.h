@@ -21,7 +21,7 @@ ls_status ls_folder_recipe(ls_recipe **out, const char *dir, int n_sets, const c
 /* Reads the tokens that end a text: eos_token_id of generation_config.json, else of config.json. *n is their
  * number, at most `max`; 0 if neither file has the key. LS_E_FORMAT for a number that no token has. */
 ls_status ls_folder_ends(int32_t *ends, int max, int *n, const char *dir);
-/* Where the file `to` is PyTorch's, a .pt or a DCP directory, adds the other names of tied tensors: these
- * files have every name of such a tensor, those of transformers one. Does nothing for a model without tied
- * tensors, or without a config.json. */
-ls_status ls_folder_add_names_for(ls_weights *w, const char *dir, const char *to);
+/* Adds the other names of tied tensors, for a .pt file or a DCP directory: PyTorch's files have every name of
+ * such a tensor, those of transformers one. Does nothing for a model without tied tensors, or without a
+ * config.json. */
+ls_status ls_folder_add_names(ls_weights *w, const char *dir);

@@ -9,6 +9,7 @@
 #include "loop/resume.h"
 #include "recipe/recipe_arg.h"
 #include "setup/compiled_recipe.h"
+#include "setup/export_model.h"
 
 typedef struct ls_find_lr_opts {
     int64_t steps; /* --find-lr; 0: train */
@@ -118,11 +119,11 @@ typedef struct ls_explain_opts {
     const char *html;    /* write the step as a page, in place of text. NULL: no */
     const char *profile; /* --profile: a trace, whose times the page shows. NULL: estimates */
 } ls_explain_opts;
-typedef enum ls_export_format { LS_EXPORT_BY_NAME, LS_EXPORT_DCP } ls_export_format;
 typedef struct ls_export_opts {
-    ls_export_format format; /* --format; the command line makes `to` of it */
-    /* from: a run, checkpoint or weight file. to: a file, or a directory if it ends in a slash. */
+    ls_export_format format; /* --format, or what the name of `to` says */
+    /* from: a run, checkpoint or weight file */
     const char *from, *to;
+    ls_gguf_mix mix; /* --type: of a GGUF file */
     bool best;    /* of a run the best checkpoint */
     bool convert; /* convert floats to dtype */
     ls_dtype dtype;

@@ -50,12 +50,10 @@ static bool progress(void *context, uint64_t done, uint64_t total)
 
 static void tell_number(const ls_export_opts *o, const ls_ui *ui, const char *from, int64_t tensors)
 {
-    char size[32] = "a DCP directory";
-    if (ls_adapter_is(o->to))
-        snprintf(size, sizeof size, "a folder for PEFT");
-    else if (o->to[strlen(o->to) - 1] != '/')
-        ls_format_bytes(size, (uint64_t)ls_file_size(o->to));
-    fprintf(ui->out, "%s: %lld tensors, %s, from %s\n", o->to, (long long)tensors, size, from);
+    ls_str said = { 0 };
+    ls_export_said(&said, tensors, o->to, ls_adapter_is(o->to) ? LS_EXPORT_PEFT : o->format);
+    fprintf(ui->out, "%s, from %s\n", ls_str_text(&said), from);
+    ls_str_release(&said);
 }
 
 static void tell(const ls_export_opts *o, const ls_ui *ui, const char *from, const ls_weights *w)
@@ -97,7 +95,7 @@ static ls_status export_state(const ls_export_opts *o, const ls_ui *ui, const ch
                        o->from);
     LS_TRY(
         ls_checkpoint_open(&c, from, LS_VERIFY_FULL, NULL)); /* a copy of damaged weights would look whole */
-    ls_status s = ls_folder_add_names_for(c.weights, from, o->to);
+    ls_status s = ls_folder_add_names(c.weights, from);
     if (s == LS_OK)
         s = ls_export_select(c.weights, from, o);
     if (s == LS_OK)
@@ -106,6 +104,15 @@ static ls_status export_state(const ls_export_opts *o, const ls_ui *ui, const ch
         tell(o, ui, from, c.weights);
     ls_checkpoint_release(&c);
     return s;
+}
+
+static ls_status write_model(const ls_export_opts *o, const char *from, ls_weights *w, const char *prefix,
+                             const ls_weights_export_opts *opts)
+{
+    LS_TRY(ls_export_select(w, from, o));
+    return ls_export_model(
+        w, from, o->to,
+        &(ls_export_how){ .format = o->format, .mix = o->mix, .prefix = prefix, .opts = opts });
 }
 
 static ls_status export_ema(const ls_export_opts *o, const ls_ui *ui, const char *from,
@@ -117,11 +124,7 @@ static ls_status export_ema(const ls_export_opts *o, const ls_ui *ui, const char
     LS_TRY(ls_checkpoint_open(&c, from, LS_VERIFY_FULL, NULL));
     ls_status s = ls_checkpoint_use_ema(&c);
     if (s == LS_OK)
-        s = ls_folder_add_names_for(c.weights, from, o->to);
-    if (s == LS_OK)
-        s = ls_export_select(c.weights, from, o);
-    if (s == LS_OK)
-        s = ls_weights_export_with(c.weights, o->to, opts);
+        s = write_model(o, from, c.weights, NULL, opts);
     if (s == LS_OK)
         tell(o, ui, from, c.weights);
     ls_checkpoint_release(&c);
@@ -134,13 +137,9 @@ static ls_status export_weights(const ls_export_opts *o, const ls_ui *ui, const 
     if (ls_checkpoint_is(from))
         LS_TRY(ls_checkpoint_verify(from, LS_VERIFY_FULL, NULL));
     ls_weights *w;
-    const char *prefix = o->to[strlen(o->to) - 1] == '/' ? target_prefix(o, from) : NULL;
+    const char *prefix = o->format == LS_EXPORT_DCP ? target_prefix(o, from) : NULL;
     LS_TRY(ls_saved_model_weights(&w, from, prefix ? NULL : o->prefix));
-    ls_status s = ls_folder_add_names_for(w, from, o->to);
-    if (s == LS_OK)
-        s = ls_export_select(w, from, o);
-    if (s == LS_OK)
-        s = prefix ? ls_dcp_export(w, NULL, prefix, o->to, opts) : ls_weights_export_with(w, o->to, opts);
+    ls_status s = write_model(o, from, w, prefix, opts);
     if (s == LS_OK)
         tell(o, ui, from, w);
     ls_weights_close(&w);

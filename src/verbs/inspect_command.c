@@ -10,6 +10,7 @@
 #include "base/str.h"
 #include "base/sys.h"
 #include "ckpt/checkpoint.h"
+#include "ckpt/gguf.h"
 #include "ckpt/parts.h"
 #include "ckpt/pt.h"
 #include "inspect_page.h"
@@ -19,12 +20,29 @@
 #include "record/rundir.h"
 #include "saved_model.h"
 
-static ls_status print_json(FILE *out, const char *path, int64_t n, const ls_tree_item *items)
+/* The keys of a GGUF file as JSON. */
+static ls_status add_keys(ls_json *j, const json_t *keys)
+{
+    char *text = keys ? json_dumps(keys, JSON_COMPACT | JSON_REAL_PRECISION(15)) : NULL;
+    if (text)
+        ls_json_raw(j, "keys", text);
+    const ls_status s = keys ? ls_sys_have(text) : LS_OK;
+    free(text);
+    return s;
+}
+
+static ls_status print_json(FILE *out, const char *path, const json_t *keys, int64_t n,
+                            const ls_tree_item *items)
 {
     ls_json j = { 0 };
     int64_t elements = 0;
     ls_json_object(&j, NULL);
     ls_json_text(&j, "path", path);
+    const ls_status s = add_keys(&j, keys);
+    if (s != LS_OK) {
+        ls_str_release(&j.out);
+        return s;
+    }
     ls_json_array(&j, "tensors");
     for (int64_t i = 0; i < n; i++) {
         ls_json_object(&j, NULL);
@@ -43,12 +61,28 @@ static ls_status print_json(FILE *out, const char *path, int64_t n, const ls_tre
     return ls_print_result(out, &j.out);
 }
 
-static ls_status show(const ls_inspect_opts *o, const ls_ui *ui, const char *title, int64_t n,
-                      ls_tree_item *items)
+/* A line for each key of a GGUF file; a long value is cut. */
+static void add_key_lines(ls_str *out, const json_t *keys)
+{
+    enum { WIDTH = 60 };
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)keys, key, value)
+    {
+        char *text = json_dumps(value, JSON_ENCODE_ANY | JSON_REAL_PRECISION(15) | JSON_ENSURE_ASCII);
+        ls_str_add_shown(out, key, false);
+        ls_str_printf(out, "  %.*s%s\n", WIDTH, text ? text : "", text && strlen(text) > WIDTH ? " ..." : "");
+        free(text);
+    }
+}
+
+static ls_status show(const ls_inspect_opts *o, const ls_ui *ui, const char *title, const json_t *keys,
+                      int64_t n, ls_tree_item *items)
 {
     if (o->json)
-        return print_json(ui->out, title, n, items);
+        return print_json(ui->out, title, keys, n, items);
     ls_str text = { 0 };
+    add_key_lines(&text, keys);
     ls_module_tree_text(&text, title, n, items);
     return ls_print_result(ui->out, &text);
 }
@@ -142,7 +176,8 @@ static ls_status inspect_weights(const ls_inspect_opts *o, const ls_ui *ui, cons
         items[i] = (ls_tree_item){ .name = t->name, .stored = t->stored, .bytes = t->bytes, .type = t->type };
     }
     ls_tree_sort(n, items);
-    const ls_status s = o->html ? write_page(o, path, w, n, items) : show(o, ui, path, n, items);
+    const ls_status s = o->html ? write_page(o, path, w, n, items)
+                                : show(o, ui, path, ls_gguf_keys_of(w), n, items);
     free(items);
     ls_weights_close(&w);
     return s;
@@ -160,7 +195,7 @@ static ls_status inspect_checkpoint(const ls_inspect_opts *o, const ls_ui *ui, c
 
 static bool is_weights(const char *path)
 {
-    static const char *const ENDS[] = { ".safetensors", ".json", ".pt", ".pth", ".bin" };
+    static const char *const ENDS[] = { ".safetensors", ".json", ".pt", ".pth", ".bin", ".gguf" };
     bool is = false;
     for (size_t i = 0; i < sizeof ENDS / sizeof ENDS[0]; i++)
         is = is || ls_ends_with(path, ENDS[i]);
@@ -171,7 +206,8 @@ static bool is_weights(const char *path)
 static ls_status verify_file(const char *path, const ls_ui *ui)
 {
     int64_t entries;
-    if (ls_ends_with(path, ".safetensors") || ls_ends_with(path, ".json") || !is_weights(path))
+    if (ls_ends_with(path, ".safetensors") || ls_ends_with(path, ".json") || ls_ends_with(path, ".gguf") ||
+        !is_weights(path))
         return ls_fail(LS_E_USAGE,
                        "--verify: %s has no checksums; a checkpoint folder, a run or a .pt file has", path);
     LS_TRY(ls_pt_verify(path, &entries));

@@ -54,12 +54,28 @@ static ls_status open_target(ls_text_model *m, const ls_recipe_arg *arg, bool tr
     return ls_setup_inference(&m->setup, m->saved.recipe, 1, 0, 0);
 }
 
+/* The name of the tokenizer. A checkpoint has its files, so the folder that the recipe names may be gone. */
+static ls_status name_tokenizer(const char **out, const ls_text_model *m)
+{
+    const ls_recipe *r = m->saved.recipe;
+    char *own = NULL;
+    *out = r->data.tokenizer;
+    if (!m->saved.checkpoint || !strcmp(*out, "bytes") ||
+        !strcmp(ls_recipe_origin(r, "data.tokenizer"), "--set"))
+        return LS_OK;
+    LS_TRY(ls_tokenizer_file(&own, m->saved.checkpoint));
+    *out = own ? m->saved.checkpoint : *out;
+    free(own);
+    return LS_OK;
+}
+
 /* The folder has tokens that end a text; NULL: only the recipe has. */
 static ls_status open_tokenizer(ls_text_model *m, const char *folder)
 {
     const ls_recipe *r = m->saved.recipe;
-    const char *name = r->data.tokenizer;
+    const char *name;
     char *file = NULL;
+    LS_TRY(name_tokenizer(&name, m));
     LS_TRY(ls_recipe_check_names(r, "data.tokenizer"));
     LS_TRY(ls_recipe_blame(r, ls_tokenizer_find(&file, name)));
     ls_status s = ls_tokenizer_open(&m->tokenizer, file);

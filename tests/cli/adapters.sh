@@ -20,7 +20,7 @@ now=runs/lora/checkpoints/latest
 [ ! -e $now/model.safetensors ] || bad "the checkpoint has the whole model"
 has $now/adapter_config.json '^\{"peft_type":"LORA","task_type":"CAUSAL_LM","base_model_name_or_path":"'"$work"'/base","r":2,"lora_alpha":6,"lora_dropout":0,"use_rslora":false,"target_modules":"all-linear","bias"'
 try 0 plan lora.yaml; has out ', 1024 of them trained '
-try 0 inspect $now --verify; has out 'every byte of 5 files'; has out '1,024 +elements in 28 tensors'
+try 0 inspect $now --verify; has out 'every byte of 7 files'; has out '1,024 +elements in 28 tensors'
 
 # ---- the same bits on 1 and 4 ranks, with ddp, with recomputation, with asynchronous checkpoints, after a resume on another number of ranks; with dropout, too
 alike() { cmp "runs/$1/checkpoints/latest/adapter_model.safetensors" "runs/$2/checkpoints/latest/adapter_model.safetensors" || bad "$what: other adapters"; }
@@ -44,12 +44,17 @@ try 0 eval runs/lora; has out '^loss '; cp out loss
 try 0 predict runs/lora --prompt one --tokens 5 --workers 2
 try 0 export runs/lora --to adapter/; has out 'adapter/: 28 tensors, a folder for PEFT'
 cmp $now/adapter_model.safetensors adapter/adapter_model.safetensors || bad "export changes the adapters"
-[ "$(ls adapter | grep -c .)" -ge 2 ] && cmp $now/adapter_config.json adapter/adapter_config.json || bad "the exported folder: $(ls adapter)"
+[ "$(ls adapter | tr '\n' ' ')" = "adapter_config.json adapter_model.safetensors tokenizer.json tokenizer_config.json " ] && cmp $now/adapter_config.json adapter/adapter_config.json || bad "the exported folder: $(ls adapter)"
+touch adapter/mine; refused 2 'adapter: only a folder that holds a model and nothing else is replaced, and it has mine' export runs/lora --to adapter/ --force; rm adapter/mine; try 0 export runs/lora --to adapter/ --force
 try 0 export runs/lora --merge --to merged.safetensors; has out '21 tensors'
 try 0 train base.yaml -q --set run.name=merged --set model.init=merged.safetensors --set optimizer.lr=0 --set train.steps=1
 try 0 eval runs/merged; diff <(grep -o 'loss [0-9.]\{6\}' out) <(grep -o 'loss [0-9.]\{6\}' loss) || bad "the merged weights compute something else"
-refused 2 'has adapters without their base: --merge writes the whole model, and --to FOLDER' export runs/lora --to x.safetensors
-refused 2 'adapters are exported without the optimizer' export runs/lora --to x/ --optimizer
+refused 2 'has adapters without their base: --merge writes the whole model, --to FOLDER/' export runs/lora --to x.safetensors
+refused 2 'adapters are exported without the optimizer' export runs/lora --to x.dcp --optimizer
+try 0 export runs/lora --to adapter.gguf; try 0 inspect adapter.gguf; has out '^adapter.lora.alpha  6'; has out 'lora_b +[0-9]+ +F32'; has out '28 tensors'
+try 0 export adapter --to again.gguf; cmp adapter.gguf again.gguf || bad "a folder of PEFT is another adapter"
+try 0 export runs/lora --merge --to merged.gguf; try 0 export adapter --merge --to merged/; try 0 export merged --to whole.gguf; cmp merged.gguf whole.gguf || bad "merged on two ways, other files"
+refused 2 'an adapter is small and stays f32' export runs/lora --to x.gguf --type q8_0
 refused 2 'runs/base/checkpoints/.* has no adapters' export runs/base --merge --to x.safetensors
 
 # ---- model.init and predict take the folder; its settings come along

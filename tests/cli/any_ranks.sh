@@ -50,12 +50,12 @@ processes 2 "$model" save shared || fails "two processes do not save"
 same shared from2
 processes 4 "$model" load from2 || fails "four processes do not load what two threads have saved"
 "$lockstep" inspect shared --verify > out 2> err && grep -q "net1" out || fails "inspect does not verify it"
-"$lockstep" export shared --to torch/ > out 2> err && "$lockstep" inspect torch > out 2> err && grep -q "408 *elements in 4 tensors" out || fails "export makes no DCP directory of it"
+"$lockstep" export shared --to torch --format dcp > out 2> err && "$lockstep" inspect torch > out 2> err && grep -q "408 *elements in 4 tensors" out || fails "export makes no DCP directory of it"
 # With the optimizer of the example, in the shape that its program loads again; and what PyTorch has saved, for 8 ranks.
-"$lockstep" export shared --to state/ --optimizer --prefix app > out 2> err && grep -aq "app.optim.param_groups.0.betas" state/.metadata || fails "export makes no AppState of it"
+"$lockstep" export shared --to state --format dcp --optimizer --prefix app > out 2> err && grep -aq "app.optim.param_groups.0.betas" state/.metadata || fails "export makes no AppState of it"
 "$model" load state 3 state-3 > out 2> err && same shared state-3 || fails "the optimizer is another one"
-"$lockstep" export state-3 --to state-4/ --optimizer > out 2> err || fails "the learning rate is lost"
-"$lockstep" export "$golden/dcp_toy" --to eight/ --optimizer --ranks 8 > out 2> err && [ -e eight/__7_0.distcp ] || fails "export makes no directory of 8 ranks"
+"$lockstep" export state-3 --to state-4 --format dcp --optimizer > out 2> err || fails "the learning rate is lost"
+"$lockstep" export "$golden/dcp_toy" --to eight --format dcp --optimizer --ranks 8 > out 2> err && [ -e eight/__7_0.distcp ] || fails "export makes no directory of 8 ranks"
 "$model" load eight 2 toy-8 > out 2> err && same toy-1 toy-8 || fails "through 8 ranks it is another model"
 
 # The field.

@@ -63,7 +63,7 @@ has out "block 0 of 2 of each of 3 parts along dimension 0 (axis tp)"
 try 2 explain vit-fashion-mnist --rank 1; has err "the ranks are 0 to 0"
 try 2 export some/run --to x.pt; has err "some/run: no such run, checkpoint or weight file"
 try 2 export some/run; has err "--to FILE.safetensors"
-try 2 export some/run --to x.onnx; has err ".safetensors or .pt, or"
+try 2 export some/run --to x.onnx; has err "must end in .safetensors, .pt, .gguf, .dcp"
 try 2 export some/run --to x.pt --dtype i32; has err "f32, bf16 or f16"
 [ ! -e runs ] || { echo "a refused recipe left a run directory"; failures=$((failures + 1)); }
 
@@ -185,23 +185,24 @@ mv data/tiny.pt cache/data
 try 0 train tiny.yaml --set model.init=tiny.pt --set run.name=cached -q; is_empty err
 [ -n "$data" ] && LOCKSTEP_DATA=$data || unset LOCKSTEP_DATA
 mv away.pt tiny.pt
-try 0 export runs/tiny --to dcp/ --optimizer; has out "dcp/: 4 tensors, a DCP directory"; is_empty err
+try 0 export runs/tiny --to dcp --format dcp --optimizer; has out "dcp: 4 tensors, a DCP directory"; is_empty err
 try 0 export dcp --to back.safetensors --force
 cmp -s back.safetensors $model || { echo "through a DCP directory the weights changed"; failures=$((failures + 1)); }
 try 0 train tiny.yaml --set run.name=third --set model.init=dcp -q; is_empty out; is_empty err
-try 2 export runs/tiny --to dcp/; has err "error: --to dcp/: already there; --force replaces it"
-try 0 export runs/tiny --to dcp/ --force; try 0 inspect dcp; has out "elements in 4 tensors"
+try 2 export runs/tiny --to dcp --format dcp; has err "error: --to dcp: already there; --force replaces it"
+try 0 export runs/tiny --to dcp --format dcp --force; try 0 inspect dcp; has out "elements in 4 tensors"
 [ "$(ls -A | grep -c unfinished)" = 0 ] || { echo "the replaced folder is still there"; failures=$((failures + 1)); }
-try 0 export dcp --to dcp/ --force; try 0 inspect dcp; has out "elements in 4 tensors" # onto itself
+try 0 export dcp --to dcp --format dcp --force; try 0 inspect dcp; has out "elements in 4 tensors" # onto itself
 mkdir kept; touch kept/mine; ln -s kept linked
 for folder in kept/ linked/ runs/tiny/; do
-    try 2 export runs/tiny --to $folder; has err "already there; --force replaces it"
-    try 2 export runs/tiny --to $folder --force; has err "${folder}: only a DCP directory (.metadata, .distcp"
+    try 2 export runs/tiny --to $folder --format dcp; has err "already there; --force replaces it"
+    try 2 export runs/tiny --to $folder --format dcp --force; has err "${folder}: only a DCP directory (.metadata, .distcp"
+    try 2 export runs/tiny --to $folder --force; has err "${folder%/}: only a folder that holds a model and nothing else is replaced, and it has "
 done
-touch dcp/mine; try 2 export runs/tiny --to dcp/ --force; has err "only a DCP directory"; rm dcp/mine
+touch dcp/mine; try 2 export runs/tiny --to dcp --format dcp --force; has err "only a DCP directory"; rm dcp/mine
 [ -e kept/mine ] && [ -e runs/tiny/result.json ] || { echo "an export deleted what was not its own"; failures=$((failures + 1)); }
-try 2 export runs/tiny --to tiny.pt --optimizer; has err "--optimizer needs --to FILE/ or --format dcp, not --to tiny.pt"
-try 2 export tiny.pt --to other/ --optimizer; has err "neither a run, a checkpoint nor a DCP directory"
+try 2 export runs/tiny --to tiny.pt --optimizer; has err "--optimizer needs --to FILE.dcp or --format dcp, not --to tiny.pt"
+try 2 export tiny.pt --to other --format dcp --optimizer; has err "neither a run, a checkpoint nor a DCP directory"
 try 2 inspect dcp --verify; has err "no checksums"
 if [ -c /dev/full ]; then
     ln -s /dev/full full.pt

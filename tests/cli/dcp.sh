@@ -17,7 +17,7 @@ EOT
 # ---- forth and back: weights, moments and steps, as torch_save_to_dcp and dcp_to_torch_save have them
 try 0 train recipe.yaml --set run.name=whole
 try 0 train recipe.yaml --set run.name=part --set train.steps=7
-try 0 export runs/part --to saved/ --optimizer
+try 0 export runs/part --to saved --format dcp --optimizer
 try 0 train recipe.yaml --resume saved --set run.name=goes-on
 has err "does not say which samples come next: continues with epoch 1, step 2 of 5"
 has err "after 7 steps: weights and moments; its rate was "
@@ -31,34 +31,34 @@ cmp -s runs/whole/checkpoints/latest/model.safetensors runs/elsewhere/checkpoint
 try 0 train recipe.yaml --set run.name=goes-on; has err "is finished"
 
 # a file for each of three ranks, as they would have written it
-try 0 export runs/part --to files/ --optimizer --ranks 3
+try 0 export runs/part --to files --format dcp --optimizer --ranks 3
 [ -f files/__2_0.distcp ] && [ ! -e files/__3_0.distcp ] || bad "$what: other files: $(ls files)"
 try 0 train recipe.yaml --resume files --set run.name=files; same files
-refused 2 "--ranks needs --to FILE/ or --format dcp, not --to x.pt" export runs/part --to x.pt --ranks 2
+refused 2 "--ranks needs --to FILE.dcp or --format dcp, not --to x.pt" export runs/part --to x.pt --ranks 2
 
 # in the shape of an AppState, {"app": {"model": ..., "optim": ...}}; from directory to directory
-try 0 export runs/part --to app/ --optimizer --prefix app
+try 0 export runs/part --to app --format dcp --optimizer --prefix app
 grep -aq "app.optim.param_groups.0.betas" app/.metadata || bad "$what: other names"
-try 0 export app --to again/ --optimizer --ranks 2
-try 0 export runs/part --to once/ --optimizer --ranks 2
+try 0 export app --to again --format dcp --optimizer --ranks 2
+try 0 export runs/part --to once --format dcp --optimizer --ranks 2
 diff -r again once || bad "$what: from directory to directory something changed"
-try 0 export runs/part --to plain --format dcp --optimizer --prefix app; diff -r app plain || bad "$what: another directory than --to app/"
+try 0 export runs/part --to plain.dcp --optimizer --prefix app; diff -r app plain.dcp || bad "$what: another directory than --format dcp"
 refused 2 "--to x.pt: the name is of a file, and --format dcp writes a directory" export runs/part --to x.pt --format dcp
-try 0 export runs/part --to weights/
-try 0 export runs/part --to deep/ --prefix a.b.; try 0 inspect deep --prefix a.b; has out "in 4 tensors"
-refused 2 "prefix a..b: 1 to 4 words with dots between them" export runs/part --to x/ --prefix a..b
-refused 1 "weights/ holds no state of an optimizer" export weights --to x/ --optimizer
+try 0 export runs/part --to weights --format dcp
+try 0 export runs/part --to deep --format dcp --prefix a.b.; try 0 inspect deep --prefix a.b; has out "in 4 tensors"
+refused 2 "prefix a..b: 1 to 4 words with dots between them" export runs/part --to x --format dcp --prefix a..b
+refused 1 "weights/ holds no state of an optimizer" export weights --to x --format dcp --optimizer
 
 # metadata.json beside .metadata says which epoch has ended
 [ ! -e saved/metadata.json ] || bad "$what: no epoch has ended"
 try 0 train recipe.yaml --set run.name=epoch --set train.steps=5
-try 0 export runs/epoch --to epoch/ --optimizer
+try 0 export runs/epoch --to epoch --format dcp --optimizer
 [ "$(cat epoch/metadata.json)" = '{"epoch": 0, "step": 4}' ] || bad "$what: $(cat epoch/metadata.json)"
 try 0 train recipe.yaml --resume epoch --set run.name=second
 has err "epoch/metadata.json says that epoch 0 has ended: continues with epoch 1"; same second
 times 0 err "does not say which samples"
-try 0 export epoch --to copied/ --optimizer; cmp epoch/metadata.json copied/metadata.json || bad "$what: another metadata.json"
-try 0 export runs/epoch --to epoch/ --optimizer --force
+try 0 export epoch --to copied --format dcp --optimizer; cmp epoch/metadata.json copied/metadata.json || bad "$what: another metadata.json"
+try 0 export runs/epoch --to epoch --format dcp --optimizer --force
 echo '{"epoch": 3, "step": 17}' >epoch/metadata.json
 try 0 train recipe.yaml --resume epoch --set run.name=later --set train.steps=6; has runs/later/metrics.jsonl '"step":6,"epoch":4,'
 echo '{"epoch": "last"}' >epoch/metadata.json
@@ -68,7 +68,7 @@ refused 1 "epoch/metadata.json: epoch must be the number of the epoch that has e
 sed 's/^optimizer:.*/optimizer: {type: sgd, lr: 0.1, momentum: 0.9, nesterov: true}/' recipe.yaml >sgd.yaml
 try 0 train sgd.yaml --set run.name=whole-sgd
 try 0 train sgd.yaml --set run.name=part-sgd --set train.steps=7
-try 0 export runs/part-sgd --to sgd/ --optimizer
+try 0 export runs/part-sgd --to sgd --format dcp --optimizer
 refused 2 "sgd: its optimizer does not count steps: give --resume-at EPOCH:STEP" train sgd.yaml --resume sgd --set run.name=sgd
 try 0 train sgd.yaml --resume sgd --resume-at 1:2 --set run.name=sgd
 cmp runs/whole-sgd/checkpoints/latest/model.safetensors runs/sgd/checkpoints/latest/model.safetensors || bad "$what: another model"
@@ -100,7 +100,7 @@ try 0 inspect ema.pt; has out "decay"
 refused 2 "prefix: .*is not a PyTorch directory" inspect ema.pt --prefix trainer.
 refused 2 "prefix: .*is not a PyTorch directory" export runs/part --prefix trainer. --to x.pt
 # a state dict that was flat gets names and one group
-try 0 export "$golden/dcp_resume_flat" --prefix trainer. --to named/ --optimizer
+try 0 export "$golden/dcp_resume_flat" --prefix trainer. --to named --format dcp --optimizer
 grep -aq "optimizer.param_groups.0.betas" named/.metadata || bad "$what: no group"
 grep -aq "param_groups.1" named/.metadata && bad "$what: more than one group"
 

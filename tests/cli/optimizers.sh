@@ -23,7 +23,7 @@ cmp -s runs/whole/checkpoints/latest/model.safetensors runs/plain/checkpoints/la
 try 0 train recipe.yaml --set run.name=ranks --workers 2; same ranks
 try 0 train recipe.yaml --set run.name=ddp --workers 2 --set parallel.data=ddp; same ddp
 try 0 train recipe.yaml --set run.name=part --set train.steps=7
-try 0 export runs/part --to saved/ --optimizer
+try 0 export runs/part --to saved --format dcp --optimizer
 try 0 train recipe.yaml --resume saved --set run.name=goes-on; same goes-on
 refused 2 "saved was made with other settings: optimizer.weight_decay: 0.2 here \(group 2\), 0.3 there \(param_groups.2" train recipe.yaml --resume saved --set run.name=x \
     --set "optimizer.groups=[{match: \"pattern:*bias\", weight_decay: 0}, {match: \"pattern:head.*\", lr_factor: 0.5, weight_decay: 0.2}]"
@@ -52,7 +52,7 @@ loss() { "$lockstep" eval runs/whole --json "$@" 2>/dev/null | grep -o '"loss": 
 grep -o '"eval_loss": *[0-9.e-]*' runs/whole/result.json >measured
 grep -q "$(loss | grep -o '[0-9][0-9.]\{6\}' | head -c 7)" measured || bad "eval of the average is $(loss), and the run measured $(cat measured)"
 refused 2 "has no moving averages of the weights: it was trained without optimizer.ema_decay" export runs/plain --to x.safetensors --ema
-refused 2 "--ema and --optimizer: give one of them: PyTorch's optimizers keep no averages" export runs/whole --to x/ --ema --optimizer
+refused 2 "--ema and --optimizer: give one of them: PyTorch's optimizers keep no averages" export runs/whole --to x --format dcp --ema --optimizer
 refused 2 "PyTorch directories contain no moving averages" train lion.yaml --resume saved --set run.name=x
 refused 2 "eval.ema: has no effect with optimizer.ema_decay 0" train recipe.yaml --set run.name=x --set eval.ema=true
 
@@ -62,7 +62,7 @@ for kind in muon adafactor; do
     sed "s/type: adamw/type: $kind/; s/^  groups.*//; /lr: 1e-2/d" recipe.yaml >whole.yaml
     try 0 train whole.yaml --set run.name=whole
     try 0 train whole.yaml --set run.name=ranks --workers 2; same ranks
-    refused 1 "the state of $kind cannot be written for PyTorch" export runs/whole --to none/ --optimizer
+    refused 1 "the state of $kind cannot be written for PyTorch" export runs/whole --to none --format dcp --optimizer
     refused 1 "optimizer $kind cannot continue from a PyTorch directory" train whole.yaml --set run.name=none --resume saved
 done
 

@@ -118,7 +118,8 @@ try 0 predict runs/text --prompt "a line" --tokens 2; times 0 err "other data"
 cp tokenizer.json kept.json; sed -i 's/"a":97,"b":98/"a":98,"b":97/' tokenizer.json
 refused 2 "; tokenizer: tokenizer.json \(other content\)" train text.yaml --set run.name=text --set train.steps=3
 try 0 eval runs/text; once err "made with other data: .*tokenizer: tokenizer.json \(other content\)"
-try 0 predict runs/text --prompt "a line" --tokens 2; once err "made with other data: tokenizer: tokenizer.json \(other content\)"
+try 0 predict runs/text --prompt "a line" --tokens 2; times 0 err "made with other data" # its checkpoint has the tokenizer that it was trained with
+try 0 predict runs/text --prompt "a line" --tokens 2 --set data.tokenizer=tokenizer.json; once err "made with other data: tokenizer: tokenizer.json \(other content\)"
 refused 2 "tokenizer: bytes here, tokenizer.json there" train text.yaml --set run.name=text --set train.steps=3 --set data.tokenizer=bytes --set data.end_token=
 mv kept.json tokenizer.json
 mkdir moved && cp text.txt tokenizer.json moved # the same content elsewhere

@@ -17,12 +17,12 @@ files() { ls "$1" | grep -c -- '-rank-0000[0-9].safetensors$'; }
 exported() {
     try 0 export "runs/$1" --to model.safetensors --force
     cmp model.safetensors runs/whole/checkpoints/latest/model.safetensors || bad "$1: another model"
-    try 0 export "runs/$1" --to dcp/ --force --optimizer --ranks 2
+    try 0 export "runs/$1" --to dcp --format dcp --force --optimizer --ranks 2
     diff -r dcp whole_dcp || bad "$1: another state of the optimizer"
 }
 
 try 0 train r.yaml --set run.name=whole
-try 0 export runs/whole --to whole_dcp/ --optimizer --ranks 2
+try 0 export runs/whole --to whole_dcp --format dcp --optimizer --ranks 2
 
 # ---- on 4 ranks, then on 2 that write it beside training, then on 1 that split nothing: the same bits
 try 0 train r.yaml --set run.name=ranks --set checkpoint.files=per_rank --workers 4 --set train.steps=4
@@ -56,7 +56,7 @@ try 0 eval runs/files; has out "^loss [0-9.]* +accuracy"
 try 0 export runs/files --to files.safetensors
 grep -q '>finished<' runs/files/report.html || bad "$what: no report"
 try 0 train r.yaml --set run.name=one --set train.global_batch=12 --set train.micro_batch=4 --set train.steps=3
-for run in files one; do try 0 export runs/$run --to $run-dcp/ --optimizer; done
+for run in files one; do try 0 export runs/$run --to $run-dcp --format dcp --optimizer; done
 diff -r files-dcp one-dcp || bad "$what: another state of the optimizer"
 for init in runs/files/checkpoints/latest files.safetensors; do
     try 0 train r.yaml --set run.name="from-$(basename $init)" --set model.init=$init --set train.steps=2 --set checkpoint.export=

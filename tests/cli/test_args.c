@@ -290,8 +290,8 @@ static void options_of_verbs_need_and_exclude_others(void **state)
     ASSERT_FAILS(PARSE("predict", "r", "--show", "--out", "x.csv"), LS_E_USAGE, "--show and --out x.csv: ");
     ASSERT_OK(PARSE("predict", "r", "--show", "--out", "x.png"));
     ASSERT_FAILS(PARSE("export", "r", "--to", "x.pt", "--optimizer"), LS_E_USAGE,
-                 "--optimizer needs --to FILE/ or --format dcp, not --to x.pt");
-    ASSERT_FAILS(PARSE("export", "r", "--to", "x/", "--optimizer", "--ema"), LS_E_USAGE,
+                 "--optimizer needs --to FILE.dcp or --format dcp, not --to x.pt");
+    ASSERT_FAILS(PARSE("export", "r", "--to", "x.dcp", "--optimizer", "--ema"), LS_E_USAGE,
                  "--ema and --optimizer: give one of them: PyTorch's");
     ASSERT_FAILS(PARSE("train", "r", "--resume", "never", "--prefix", "app."), LS_E_USAGE,
                  "--prefix needs --resume CHECKPOINT, not --resume never");
@@ -309,7 +309,8 @@ static void help_has_ranges_words_and_what_is_needed(void **state)
     ASSERT_CONTAINS(predict, "with --temperature: sample from the K most");
     ASSERT_CONTAINS(plan, "short for --set threads=N (from 0 to 4096)");
     ASSERT_CONTAINS(table, "\ttext\tauto generic avx2 ");
-    ASSERT_CONTAINS(table, "(f32, bf16 or f16; default: unchanged)\ttext\tf32 bf16 f16\t\n");
+    ASSERT_CONTAINS(
+        table, "(f32, bf16 or f16; default: unchanged; not with --to FILE.gguf)\ttext\tf32 bf16 f16\t\n");
     free(predict);
     free(plan);
     free(table);

@@ -18,8 +18,8 @@ try 0 export runs/fsdp_mnist --to full-model.pt
 cmp full-model.pt runs/fsdp_mnist/full_model/full-model.pt || bad "the model at the end is not what export writes"
 try 0 train small.yaml --dry-run --set run.name=other --set model.init=runs/fsdp_mnist/full_model/full-model.pt; has err "dry run"
 rm -r runs/fsdp_mnist/full_model # asked for again, it is written from the last checkpoint
-try 0 train small.yaml --workers 2 --set run.name=fsdp_mnist --set checkpoint.export=full_model/
-has err "nothing to do"; has err "full_model/: 32 tensors"; [ -e runs/fsdp_mnist/full_model/.metadata ] || bad "no DCP directory"
+try 0 train small.yaml --workers 2 --set run.name=fsdp_mnist --set checkpoint.export=full_model.dcp
+has err "nothing to do"; has err "full_model.dcp: 32 tensors"; [ -e runs/fsdp_mnist/full_model.dcp/.metadata ] || bad "no DCP directory"
 
 # ---- less memory than a step needs
 refused 2 "device_memory: a step needs .* and may use 40.0 KiB; " train small.yaml --workers 2 --set run.name=large --set device_memory=40KiB

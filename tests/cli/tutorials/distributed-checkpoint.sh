@@ -12,7 +12,7 @@ mpirun -n 2 ./checkpoint_any_ranks load checkpoint  # as root: mpirun --allow-ru
 lockstep inspect checkpoint --verify                # every byte against its checksum; 408 elements in 4 tensors
 has out "408 *elements in 4 tensors"
 # for the tutorial's own loading, with Adam's state; 8 files as the tutorial has them
-lockstep export checkpoint --to CHECKPOINT/ --optimizer --ranks 8
+lockstep export checkpoint --to CHECKPOINT --format dcp --optimizer --ranks 8
 [ -e CHECKPOINT/__7_0.distcp ] || bad "$what: not 8 files"
 
 # ---- what the tutorial's program has written with PyTorch on two ranks
@@ -21,7 +21,7 @@ cp -r "$golden/dcp_toy" CHECKPOINT_DIR
 lockstep inspect CHECKPOINT_DIR                     # tensors of its model
 has out net1
 lockstep export CHECKPOINT_DIR --to model.pt        # dcp_to_torch_save
-lockstep export model.pt --to model/                # torch_save_to_dcp
+lockstep export model.pt --to model --format dcp                # torch_save_to_dcp
 [ -e model/.metadata ] || bad "$what: no directory of PyTorch's"
 
 # ---- a recipe's run goes on from such a directory, and leaves one
@@ -33,11 +33,11 @@ train: {epochs: 9, steps: 7, global_batch: 1200, micro_batch: 300}
 threads: 1
 END
 "$lockstep" train my-model.yaml --set run.name=theirs --set train.steps=3 >out 2>err
-"$lockstep" export runs/theirs --to dcp/ --optimizer >out 2>err
+"$lockstep" export runs/theirs --to dcp --format dcp --optimizer >out 2>err
 lockstep train my-model.yaml --set run.name=begins --set model.init=dcp    # begins with its weights
 lockstep train my-model.yaml --resume dcp                                  # goes on: moments and steps, too
 has err "continues after step 3 of 7, from dcp"
-lockstep export runs/my-model --to files/ --optimizer --ranks 8
+lockstep export runs/my-model --to files --format dcp --optimizer --ranks 8
 [ -e files/__7_0.distcp ] || bad "$what: not a file for each of 8 ranks"
 lockstep train my-model.yaml --set run.name=ranks --workers 4 --set checkpoint.files=per_rank
 ls runs/ranks/checkpoints/latest

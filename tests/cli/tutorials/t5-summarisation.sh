@@ -45,7 +45,7 @@ for words in parallel.units=none parallel.units=size:1000 'parallel.units=patter
     lockstep train t5-summarise --set run.name="$words" --workers 2 --set train.micro_batch=1 --set train.steps=3 --set parallel.gather=copy --set "$words"
     cmp runs/one/checkpoints/latest/model.safetensors "runs/$words/checkpoints/latest/model.safetensors" || bad "$what: other weights"
 done
-lockstep export runs/one --to sharded/ --ranks 4 --optimizer
+lockstep export runs/one --to sharded --format dcp --ranks 4 --optimizer
 [ -e sharded/__3_0.distcp ] || bad "$what: not a file for each of 4 ranks"
 
 # ---- the published model
