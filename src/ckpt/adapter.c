@@ -22,9 +22,9 @@ bool ls_adapter_is(const char *dir)
 
 /* Keys that are read below, and those that say nothing of what the adapter computes. */
 static const char *const FREE[] = { "r", "lora_alpha", "lora_dropout", "use_rslora", "target_modules",
-                                    "exclude_modules", "modules_to_save", "base_model_name_or_path",
-                                    "peft_type", "task_type", "auto_mapping", "peft_version", "revision",
-                                    "inference_mode", "runtime_config",
+                                    "exclude_modules", "fan_in_fan_out", "modules_to_save",
+                                    "base_model_name_or_path", "peft_type", "task_type", "auto_mapping",
+                                    "peft_version", "revision", "inference_mode", "runtime_config",
                                     /* how A and B began, see INITIAL */
                                     "init_lora_weights", "loftq_config", "eva_config", "corda_config",
                                     "lora_ga_config",
@@ -128,6 +128,7 @@ static ls_status read_config(ls_adapter *out, ls_arena *a, const json_t *config,
         return ls_fail(LS_E_FORMAT, "%s: not a JSON object: PEFT writes one", path);
     LS_TRY(check_options(config, path));
     *out = (ls_adapter){ .rslora = json_is_true(json_object_get(config, "use_rslora")),
+                         .transposed = json_is_true(json_object_get(config, "fan_in_fan_out")),
                          .base = ls_arena_strdup(a, base ? base : "") };
     LS_TRY(read_number(&rank, config, "r", 8, path));
     LS_TRY(read_number(&out->alpha, config, "lora_alpha", 8, path));
@@ -213,7 +214,7 @@ char *ls_adapter_text(const ls_adapter *x, const char *task, const char *modules
     write_targets(&j, x->targets);
     write_words(&j, "modules_to_save", modules, 0);
     ls_json_text(&j, "bias", "none");
-    ls_json_bool(&j, "fan_in_fan_out", false);
+    ls_json_bool(&j, "fan_in_fan_out", x->transposed);
     ls_json_bool(&j, "inference_mode", true);
     ls_json_close_object(&j);
     ls_str_add(&j.out, "\n");

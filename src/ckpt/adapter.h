@@ -15,6 +15,7 @@ typedef struct ls_adapter {
     int64_t rank;
     double alpha, dropout;
     bool rslora;         /* the factor is alpha / sqrt(rank), not alpha / rank */
+    bool transposed;     /* fan_in_fan_out: the weights of the layers are [in, out], as GPT-2's */
     const char *targets; /* ends of layers' names, with spaces between them, or all-linear */
     const char *base;    /* base_model_name_or_path; "": it names none */
 } ls_adapter;

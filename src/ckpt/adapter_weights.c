@@ -47,7 +47,7 @@ static ls_status misfit(const ls_weight *a, const char *what, const char *layer)
 }
 
 /* Gives W of the adapter whose A this is the sum in place of its elements. */
-static ls_status merge_layer(ls_weights *w, const ls_weight *a, double scale)
+static ls_status merge_layer(ls_weights *w, const ls_weight *a, double scale, bool transposed)
 {
     ls_arena *arena = &w->arena;
     const int stem = (int)(strlen(a->name) - strlen(".lora_A.weight"));
@@ -65,8 +65,8 @@ static ls_status merge_layer(ls_weights *w, const ls_weight *a, double scale)
         return misfit(a, to ? "has no lora_B.weight" : "belongs to a layer that the base does not have",
                       layer);
     if (!is_float_matrix(a) || !is_float_matrix(b) || !is_float_matrix(to) ||
-        a->type.dims[0] != b->type.dims[1] || a->type.dims[1] != to->type.dims[1] ||
-        b->type.dims[0] != to->type.dims[0])
+        a->type.dims[0] != b->type.dims[1] || a->type.dims[1] != to->type.dims[!transposed] ||
+        b->type.dims[0] != to->type.dims[transposed])
         return misfit(a, "has other sizes than the layer", layer);
     struct ls_weight_sum *sum = LS_ARENA_NEW(arena, struct ls_weight_sum);
     struct ls_weight_parts *parts = LS_ARENA_NEW(arena, struct ls_weight_parts);
@@ -75,7 +75,7 @@ static ls_status merge_layer(ls_weights *w, const ls_weight *a, double scale)
     three[0] = *to;
     three[1] = *a;
     three[2] = *b;
-    *sum = (struct ls_weight_sum){ &three[0], &three[1], &three[2], scale };
+    *sum = (struct ls_weight_sum){ &three[0], &three[1], &three[2], scale, transposed };
     *parts = (struct ls_weight_parts){ .sum = sum };
     to->parts = parts;
     to->data = NULL;
@@ -98,7 +98,7 @@ ls_status ls_weights_merge(ls_weights *w, const ls_adapter *x)
             continue;
         if (a->type.ndim != 2 || a->type.dims[0] != x->rank)
             return misfit(a, "has another rank than adapter_config.json or the recipe says", a->name);
-        LS_TRY(merge_layer(w, a, scale));
+        LS_TRY(merge_layer(w, a, scale, x->transposed));
     }
     return ls_weights_select(w, if_no_adapter, NULL);
 }

@@ -108,15 +108,30 @@ static void add_rows(void *context, int64_t begin, int64_t end, int worker)
     }
 }
 
+/* A whole matrix, turned or as it is stored. */
+static ls_status read_matrix(float *out, const ls_weight *t, bool turned)
+{
+    const int64_t rows = t->type.dims[0], columns = t->type.dims[1];
+    if (!turned)
+        return ls_weight_read_range(t, LS_F32, 0, rows * columns, out);
+    float *stored = ls_sys_malloc(sizeof *stored * (size_t)(rows * columns));
+    LS_TRY(ls_sys_have(stored));
+    const ls_status s = ls_weight_read_range(t, LS_F32, 0, rows * columns, stored);
+    for (int64_t i = 0; i < rows * columns && s == LS_OK; i++)
+        out[i % columns * rows + i / columns] = stored[i];
+    free(stored);
+    return s;
+}
+
 static ls_status read_rows(const adding *from, ls_dtype to, int64_t first, int64_t n, void *out)
 {
     adding d = *from;
     const struct ls_weight_sum *s = d.sum;
-    const int64_t rows = (first + n - 1) / d.in + 1 - first / d.in, outputs = s->b->type.dims[0];
+    const int64_t rows = (first + n - 1) / d.in + 1 - first / d.in;
     float *a = (float *)(uintptr_t)d.a, *b = (float *)(uintptr_t)d.b;
     d.first = first / d.in;
-    LS_TRY(ls_weight_read_range(s->a, LS_F32, 0, d.rank * d.in, a));
-    LS_TRY(ls_weight_read_range(s->b, LS_F32, 0, outputs * d.rank, b));
+    LS_TRY(read_matrix(a, s->transposed ? s->b : s->a, s->transposed));
+    LS_TRY(read_matrix(b, s->transposed ? s->a : s->b, s->transposed));
     LS_TRY(ls_weight_read_range(s->w, LS_F32, d.first * d.in, rows * d.in, d.rows));
     ls_parallel_for(ls_default_threads(1, NULL), rows, add_rows, &d);
     const ls_weight made = { .name = s->w->name,
@@ -131,7 +146,7 @@ static ls_status read_rows(const adding *from, ls_dtype to, int64_t first, int64
 static ls_status read_sum(const ls_weight *t, ls_dtype to, int64_t first, int64_t n, void *out)
 {
     const struct ls_weight_sum *s = t->parts->sum;
-    const int64_t in = s->a->type.dims[1], rank = s->a->type.dims[0], outputs = s->b->type.dims[0];
+    const int64_t in = s->w->type.dims[1], rank = s->a->type.dims[0], outputs = s->w->type.dims[0];
     if (n <= 0)
         return LS_OK;
     const int64_t rows = (first + n - 1) / in + 1 - first / in;

@@ -8,6 +8,7 @@
 struct ls_weight_sum {
     const ls_weight *w, *a, *b;
     double scale;
+    bool transposed; /* W is [in, out], and the product is turned */
 };
 
 struct ls_weight_parts {

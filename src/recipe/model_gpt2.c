@@ -135,5 +135,6 @@ const ls_model_row ls_gpt2_row = {
     .check = gpt2_check,
     .generation = gpt2_generation,
     .huggingface = &GPT2,
+    .transposed = true,
     .second_names = SECOND
 };

@@ -75,6 +75,7 @@ typedef struct ls_model_row {
     ls_status (*generation)(ls_generation *out, const ls_recipe *r, const void *preset, ls_arena *a);
     /* NULL: transformers does not have the model, and a checkpoint's config.json has the recipe's keys. */
     const ls_huggingface *huggingface;
+    bool transposed;                    /* the weights of its linear layers are [in, out] */
     const ls_second_name *second_names; /* ended by a row without name; NULL: none */
 } ls_model_row;
 

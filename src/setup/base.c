@@ -78,7 +78,13 @@ static ls_adapter adapter_of(const ls_recipe *r)
 {
     ls_lora_opts o;
     ls_recipe_lora(&o, r);
-    return (ls_adapter){ o.rank, o.alpha, o.dropout, o.rslora, r->train.lora.targets, "" };
+    return (ls_adapter){ .rank = o.rank,
+                         .alpha = o.alpha,
+                         .dropout = o.dropout,
+                         .rslora = o.rslora,
+                         .transposed = ls_recipe_model(r)->transposed,
+                         .targets = r->train.lora.targets,
+                         .base = "" };
 }
 
 ls_status ls_base_adapter_text(char **out, const ls_recipe *r, const ls_units *u)

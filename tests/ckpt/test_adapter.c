@@ -49,7 +49,6 @@ static void refuses_options(void **state)
     } CASES[] = {
         { "\"use_dora\":true", LS_E_UNSUPPORTED, "\"use_dora\" is true" },
         { "\"bias\":\"all\"", LS_E_UNSUPPORTED, "\"bias\" is \"all\"" },
-        { "\"fan_in_fan_out\":true", LS_E_UNSUPPORTED, "\"fan_in_fan_out\" is true" },
         { "\"rank_pattern\":{\"q\":2}", LS_E_UNSUPPORTED, "\"rank_pattern\" is {\"q\":2}" },
         { "\"alpha_pattern\":{\"q\":2}", LS_E_UNSUPPORTED, "\"alpha_pattern\"" },
         { "\"layers_to_transform\":[0]", LS_E_UNSUPPORTED, "\"layers_to_transform\"" },
@@ -94,13 +93,13 @@ static void refuses_options(void **state)
 static void writes_settings(void **state)
 {
     (void)state;
-    const ls_adapter x = { 3, 2.5, 0.1, true, "q k.v !o", "b" };
+    const ls_adapter x = { 3, 2.5, 0.1, true, true, "q k.v !o", "b" };
     ls_adapter y;
     ls_arena a;
     ls_arena_init(&a);
     char *text = ls_adapter_text(&x, "CAUSAL_LM", "model.norm");
     ASSERT_OK(parse(&y, &a, text));
-    assert_true(y.rank == 3 && y.alpha == 2.5 && y.dropout == 0.1 && y.rslora);
+    assert_true(y.rank == 3 && y.transposed && y.alpha == 2.5 && y.dropout == 0.1 && y.rslora);
     assert_string_equal(y.targets, "q k.v !o");
     ASSERT_CONTAINS(text, "\"target_modules\":[\"q\",\"k.v\"],\"exclude_modules\":[\"o\"]");
     assert_string_equal(y.base, "b");
@@ -184,6 +183,24 @@ static void merges_into_its_base(void **state)
     ls_arena_release(&a);
 }
 
+/* W is [in, out], as GPT-2 has it: the product is turned. */
+static void merges_turned(void **state)
+{
+    (void)state;
+    const ls_named_tensor all[] = { T("fc.weight", W, 4, 3), T("norm.weight", NORM, 4) };
+    const ls_adapter x = { .rank = 2, .alpha = 3, .transposed = true };
+    ls_weights *w = open_adapter("fc", 4, 3), *base;
+    float out[12];
+    ASSERT_OK(ls_weights_save(ls_test_path("turned.safetensors"), 2, all));
+    ASSERT_OK(ls_weights_open(&base, ls_test_path("turned.safetensors")));
+    ASSERT_OK(ls_weights_join(w, &base));
+    ASSERT_OK(ls_weights_merge(w, &x));
+    ASSERT_OK(ls_weight_read(ls_weights_find(w, "fc.weight"), LS_F32, out));
+    for (int i = 0; i < 12; i++)
+        assert_true(out[i] == W[i] + 1.5F * (B[i % 3 * 2] * A[i / 3] + B[i % 3 * 2 + 1] * A[4 + i / 3]));
+    ls_weights_close(&w);
+}
+
 static void misfit(const char *layer, int64_t in, int64_t out, int64_t rank, const char *says)
 {
     const ls_adapter x = { .rank = rank, .alpha = 1 };
@@ -240,9 +257,10 @@ static void names_the_base(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(reads_settings),        cmocka_unit_test(refuses_options),
-        cmocka_unit_test(writes_settings),       cmocka_unit_test(merges_into_its_base),
-        cmocka_unit_test(refuses_another_model), cmocka_unit_test(names_the_base),
+        cmocka_unit_test(reads_settings),  cmocka_unit_test(refuses_options),
+        cmocka_unit_test(writes_settings), cmocka_unit_test(merges_into_its_base),
+        cmocka_unit_test(merges_turned),   cmocka_unit_test(refuses_another_model),
+        cmocka_unit_test(names_the_base),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
