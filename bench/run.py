@@ -3,7 +3,8 @@
 
     python bench/run.py BUILD_DIR [--only WORD ...] [--rounds N] [--results bench/results.json]
 
-WORD is a part of a row's name: vit, resnet, qwen, t5, ranks, tp, generate, checkpoint, start, or "vit f32 1".
+WORD is a part of a row's name: vit, resnet, qwen, t5, ranks, tp, generate, checkpoint, start, or "vit f32 1";
+llama (or "llama f32 2") compares generation with llama.cpp, which needs the packages xllamacpp and gguf.
 For each row, PyTorch's modes come one after the other; against each, both programs
 take turns in one go. A figure is the median over rounds of each round's median, a ratio the median of the
 rounds' ratios, so that a clock that drifts touches both
@@ -221,13 +222,16 @@ def of_pairs(text, mode, threads, pairs):
     return row
 
 
-def generations(build, options, wanted):
-    """A prompt of 512 tokens read, and a token made behind it, by a model of Qwen2.5-0.5B's sizes."""
+def generations(build, options, wanted, peer):
+    """A prompt of 512 tokens read, and a token made behind it, by a model of Qwen2.5-0.5B's sizes: beside
+    transformers (rows "generate") or llama.cpp (rows "llama")."""
+    word = "llama" if peer == "llama.cpp" else "generate"
+    script = "llama_generate.py" if peer == "llama.cpp" else "torch_generate.py"
     ways = [
         (dtype, threads)
         for dtype in ("f32", "bf16")
         for threads in (1, 2)
-        if wanted(f"generate {dtype} {threads}")
+        if wanted(f"{word} {dtype} {threads}")
     ]
     if not ways or options.no_torch:  # transformers makes the model's folder
         return {}
@@ -250,21 +254,21 @@ def generations(build, options, wanted):
                 "--serve",
             ]
             servers = [
-                Server(sys.executable, os.path.join(HERE, "torch_generate.py"), *words),
+                Server(sys.executable, os.path.join(HERE, script), *words),
                 Server(os.path.join(build, "bench", "bench_generate"), *words),
             ]
             rounds = [[s.ask("go") for s in servers] for _ in range(options.rounds or 3)]
             for s in servers:
                 s.close()
-            out[f"generate {dtype} {threads} prompt"] = of_pairs(
+            out[f"{word} {dtype} {threads} prompt"] = of_pairs(
                 f"Qwen2.5-0.5B reads a prompt of 512 tokens, {dtype}",
-                "transformers",
+                peer,
                 threads,
                 [[min(a["prompt"]) for a in pair] for pair in rounds],
             )
-            out[f"generate {dtype} {threads} token"] = of_pairs(
+            out[f"{word} {dtype} {threads} token"] = of_pairs(
                 f"and makes a token behind it, {dtype}",
-                "transformers",
+                peer,
                 threads,
                 [[a["token"] for a in pair] for pair in rounds],
             )
@@ -346,8 +350,10 @@ def main():
             results["rows"][row["name"]] = measured
             results["torch"] = measured.pop("torch", None) or results.get("torch")
             save(options.results, machines)
-    results["rows"] |= generations(build, options, wanted)
+    results["rows"] |= generations(build, options, wanted, "transformers")
     save(options.results, machines)
+    if any("llama" in word for word in options.only):  # printed, and not kept: README's table compares with PyTorch
+        generations(build, options, wanted, "llama.cpp")
     if wanted("checkpoint"):
         results["rows"] |= checkpoints(build, options)
         save(options.results, machines)

@@ -313,7 +313,6 @@ const op_case ls_test_cases[] = {
     SMOOTH(7, 10, 6), SMOOTH(5, 1000, 5),
     LINEAR_LOSS("with gradients", 300, 37, 48, X(37), SCALAR(STAT, 240), SCALAR(STAT, 0.75), 0, 0, 1, 1),
     LINEAR_LOSS("of rows, smoothed", 300, 37, 7, ABSENT, ABSENT, TYPED(STAT, 300), 0.1, 0, 1, 0),
-    LINEAR_LOSS("of the weight", 9, 37, 16, ABSENT, SCALAR(STAT, 7), SCALAR(STAT, 0.75), 0, 0, 0, 1),
     LINEAR_LOSS("with predictions", 300, 37, 7, ABSENT, ABSENT, ABSENT, 0, 1, 0, 0),
     CROSS_ENTROPY_PART(7, 10, 40, 4), CROSS_ENTROPY_PART(131, 37, 50, 2),
         CROSS_ENTROPY_PART(3, 1000, 2000, 3),

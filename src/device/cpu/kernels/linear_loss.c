@@ -134,7 +134,7 @@ typedef struct loss_run {
 } loss_run;
 
 /* The rows that are computed: all if predictions are wanted, else those with a target. */
-static void choose(loss_run *r)
+static void choose_rows(loss_run *r)
 {
     const int32_t *labels = r->a->in[LABELS].data;
     const int64_t ignore = ((const ls_linear_loss_attrs *)r->a->attrs)->ignore_index;
@@ -251,7 +251,7 @@ KERNEL(linear_cross_entropy) /* x, w, labels, bias?, count?, dloss? -> loss, row
     r.chosen = (int32_t *)(void *)(r.room + r.p.chosen);
     if (r.p.dw)
         r.dw = a->out[a->n_out - 1].data;
-    choose(&r);
+    choose_rows(&r);
     memset(a->out[1].data, 0, (size_t)r.p.rows * sizeof(float));
     if (r.p.dx && r.n < r.p.rows) /* rows without a target */
         memset(a->out[2 + r.p.top].data, 0, (size_t)(r.p.rows * r.p.depth * elem_size(r.p.type)));
