@@ -65,7 +65,8 @@ ls_status ls_dcp_tensor_read(ls_weight *out, ls_arena *arena, const ls_dcp_index
     const ls_dcp_tensor *t = &x->tensors[i];
     struct ls_weight_parts *parts = LS_ARENA_NEW(arena, struct ls_weight_parts);
     LS_TRY(ls_sys_have(parts));
-    *parts = (struct ls_weight_parts){ t->n, LS_ARENA_ARRAY(arena, struct ls_weight_part, t->n + 1) };
+    *parts = (struct ls_weight_parts){ .n = t->n,
+                                       .at = LS_ARENA_ARRAY(arena, struct ls_weight_part, t->n + 1) };
     LS_TRY(ls_arena_status(arena));
     for (int64_t k = 0; k < t->n; k++) {
         const ls_dcp_chunk *c = &t->chunks[k];

@@ -39,7 +39,7 @@ static void copy_run(uint8_t *out, ls_dtype to, const uint8_t *in, ls_dtype from
             memcpy(out + (size_t)i * size, in + (size_t)(i * step) * size, size);
         else
             ls_element_write(out + (size_t)i * to_size, to,
-                            ls_element_read(in + (size_t)(i * step) * size, from));
+                             ls_element_read(in + (size_t)(i * step) * size, from));
 }
 
 static ls_status can_read(const ls_weight *t, ls_dtype to)
@@ -79,6 +79,8 @@ ls_status ls_weight_read_range(const ls_weight *t, ls_dtype to, int64_t first, i
 {
     LS_TRY(can_read(t, to));
     const size_t size = ls_dtype_size(t->type.dtype), to_size = ls_dtype_size(to);
+    if (t->parts && t->parts->nf4)
+        return t->parts->read(t->parts->nf4, to, first, n, out);
     if (t->parts)
         return read_parts(t, to, first, n, out);
     if (n > 0 && !t->strides)

@@ -10,6 +10,7 @@
 #include "base/argument.h"
 #include "base/sys.h"
 #include "ckpt/elements.h"
+#include "lockstep/nn.h"
 #include "of_recipe.h"
 #include "ops/rules.h"
 #include "setup/folder.h"
@@ -23,12 +24,14 @@ static ls_status build_encode(ls_graph *graph, const void *generator, int64_t si
 {
     const ls_generator *g = generator;
     (void)size;
+    LS_TRY(g->model.nf4 ? ls_base_nf4(graph) : LS_OK);
     return g->model.encode(graph, &g->model, g->prompts);
 }
 
 static ls_status build_tokens(ls_graph *graph, const void *generator, int64_t tokens)
 {
     const ls_generator *g = generator;
+    LS_TRY(g->model.nf4 ? ls_base_nf4(graph) : LS_OK);
     return g->model.decode(graph, &g->model, g->prompts, g->beams, tokens);
 }
 
@@ -279,6 +282,7 @@ ls_status ls_generator_of_recipe(ls_generator **out, const ls_recipe *r, const l
     ls_arena a;
     ls_arena_init(&a);
     ls_status s = m->generation(&model, r, m->preset, &a);
+    model.nf4 = s == LS_OK && r->model.base == LS_BASE_NF4;
     if (s == LS_OK)
         s = ls_generator_of(out, &model, w, o);
     ls_arena_release(&a);

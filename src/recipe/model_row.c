@@ -5,6 +5,9 @@
 #include <string.h>
 
 #include "base/check.h"
+#include "graph/graph.h"
+#include "lockstep/nn.h"
+#include "ops/rules.h"
 #include "recipe_fields.h"
 
 extern const ls_model_row ls_vit_row, ls_mlp_row, ls_resnet18_row, ls_resnet34_row, ls_resnet50_row,
@@ -45,8 +48,17 @@ const ls_model_row *ls_recipe_model(const ls_recipe *r)
 
 ls_status ls_recipe_build(ls_graph *g, const void *recipe, int64_t batch)
 {
-    const ls_model_row *m = ls_recipe_model(recipe);
-    return m->build(g, recipe, m->preset, batch);
+    const ls_recipe *r = recipe;
+    const ls_model_row *m = ls_recipe_model(r);
+    if (r->model.base != LS_BASE_NF4)
+        return m->build(g, r, m->preset, batch);
+    LS_TRY(ls_base_nf4(g));
+    LS_TRY(m->build(g, r, m->preset, batch));
+    for (int i = 0; i < g->n_nodes; i++)
+        if (g->nodes[i]->op == &ls_op_dequantize)
+            return LS_OK;
+    return ls_fail(LS_E_USAGE, "%s: nf4, but model.type %s has no linear layer: leave it out",
+                   ls_recipe_where(r, "model.base"), m->name);
 }
 
 const char *ls_model_list(char out[LS_MODEL_LIST], ls_model_test passes)

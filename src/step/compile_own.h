@@ -3,7 +3,7 @@
 #include "compile.h"
 
 /* The last passes of every program: clean and fuse. */
-ls_status ls_program_finish(ls_graph **g);
+ls_status ls_program_finish(ls_graph **g, const ls_device *d);
 ls_value ls_output_named(const ls_graph *g, const char *name); /* LS_NONE: there is no such output */
 /* The argmax of the logits. If a metric reads one, it is that node, because an argmax over split columns
  * communicates. */
