@@ -250,6 +250,12 @@ LS_API ls_status ls_add_lora_with(ls_graph *g, const ls_lora_opts *o LS_OR_DEFAU
     LS_QUIETLY(ls_status, ls_add_lora_with((g), &(ls_lora_opts){ LS_LORA_DEFAULTS, ##__VA_ARGS__ }))
 #endif
 
+/* The linear layers (ls_linear) that the model makes from here on, except lm_head, keep weights of 4 bits a
+ * number: NF4 in blocks of 64 with double quantisation, as bitsandbytes makes it. They are quantised while
+ * they are loaded and cannot be trained: freeze them (ls_trainer_opts.freeze), for example under ls_add_lora.
+ * LS_E_SHAPE, when a layer is made: 64 does not divide its inputs. Local. */
+LS_API ls_status ls_base_nf4(ls_graph *g);
+
 /* Pixels u8 -> f32: (x / 255 - mean) / std, as ToTensor and Normalize do. */
 LS_API ls_value ls_normalize_pixels(ls_graph *g, ls_value images, double mean, double std);
 

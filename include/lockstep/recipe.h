@@ -44,6 +44,8 @@ typedef enum ls_scale_output {
     LS_SCALE_OUTPUT_FALSE
 } ls_scale_output;
 typedef enum ls_loss_mean_choice { LS_LOSS_MEAN_GLOBAL, LS_LOSS_MEAN_MICRO_BATCH } ls_loss_mean_choice;
+/* how frozen weights of linear layers rest: in precision.param, or in 4 bits a number */
+typedef enum ls_base_choice { LS_BASE_PARAM, LS_BASE_NF4 } ls_base_choice;
 typedef enum ls_metric_mode { LS_MODE_MIN, LS_MODE_MAX } ls_metric_mode;
 /* what opening a checkpoint checks */
 typedef enum ls_files_choice { LS_FILES_WHOLE, LS_FILES_PER_RANK } ls_files_choice;
@@ -157,6 +159,7 @@ typedef struct ls_recipe {
         const char *path, *config; /* module: the shared object; JSON */
         const char *init;          /* "random" or a path */
         bool init_strict;          /* names of `init` and the model must be the same */
+        ls_base_choice base;
         const char *reset;         /* names, separated by spaces, that `init` does not give values; "" none */
         ls_rename_list rename;     /* of the tensors of `init` */
     } model;

@@ -171,6 +171,8 @@ ls_status ls_weight_read_range(const ls_weight *t, ls_dtype to, int64_t first, i
     const size_t size = ls_dtype_size(t->type.dtype), to_size = ls_dtype_size(to);
     if (t->parts && t->parts->sum)
         return read_sum(t, to, first, n, out);
+    if (t->parts && t->parts->nf4)
+        return t->parts->read(t->parts->nf4, to, first, n, out);
     if (t->parts)
         return read_parts(t, to, first, n, out);
     if (n > 0 && !t->strides)

@@ -12,6 +12,7 @@
 #include "base/sys.h"
 #include "base/thread_pool.h"
 #include "ckpt/manifest.h"
+#include "ckpt/nf4.h"
 #include "ckpt/parts.h"
 #include "ckpt/ranges.h"
 #include "ckpt/safetensors.h"
@@ -185,6 +186,14 @@ static ls_status prove(const ls_weight *t, ls_manifest *proof, int64_t first, in
         if (count > 0)
             LS_TRY(prove(t->parts->at[k].tensor, proof, begin, count));
     }
+    if (t->parts && t->parts->nf4) {
+        const struct ls_nf4_weight *q = t->parts->nf4;
+        const int64_t block = first / LS_NF4_BLOCK, end = (first + n + LS_NF4_BLOCK - 1) / LS_NF4_BLOCK;
+        LS_TRY(prove(q->codes, proof, first / 2, (first + n + 1) / 2 - first / 2));
+        LS_TRY(prove(q->scales, proof, block, end - block));
+        if (q->nested)
+            LS_TRY(prove(q->nested, proof, 0, ls_type_count(&q->nested->type)));
+    }
     return t->parts ? LS_OK
                     : ls_manifest_prove(proof, t->file, (const uint8_t *)t->data - t->offset,
                                         t->offset + (uint64_t)first * size,
@@ -240,21 +249,96 @@ static ls_status read_piece(const ls_weights *w, const ls_weight *t, const ls_te
     return s == LS_OK ? s : ls_fail(s, "%s: %s", t->file, ls_error_message());
 }
 
+/* ---- weights of 4 bits: the list has their tensors, and files may have ordinary numbers */
+
+/* What to ask a file for: such a weight is one tensor of numbers. Free it; NULL: out of memory. */
+static ls_named_tensor *asked(int64_t *n, const ls_weights *w, const ls_tensor_list *l)
+{
+    ls_named_tensor *want = ls_sys_malloc(sizeof *want * (size_t)(l->n + 1));
+    ls_nf4_slots s;
+    bool part;
+    *n = 0;
+    for (int64_t i = 0; want && i < l->n; i++) {
+        const bool packed = ls_nf4_is(&s, &part, l, i);
+        const ls_weight *t = packed ? ls_weights_find(w, l->tensors[i].name) : NULL;
+        if (part)
+            continue;
+        want[*n] = l->tensors[i];
+        if (packed)
+            want[*n].tensor.type = s.whole;
+        if (t &&
+            ls_dtype_is_float(t->type.dtype)) /* any float type will do, also where nothing is converted */
+            want[*n].tensor.type.dtype = t->type.dtype;
+        ++*n;
+    }
+    return want;
+}
+
+static ls_status compare_list(const ls_weights *w, const ls_tensor_list *l, const ls_weights_load_opts *o)
+{
+    int64_t n;
+    ls_named_tensor *want = asked(&n, w, l);
+    const ls_status s = want ? load_compare(w, n, want, o) : ls_sys_have(want);
+    free(want);
+    return s;
+}
+
+typedef struct numbers {
+    const ls_weights *w;
+    const ls_weight *t;
+    int threads;
+} numbers;
+
+static ls_status read_numbers(void *context, int64_t first, int64_t n, bool again, float *out)
+{
+    const numbers *x = context;
+    if (ls_weights_proof(x->w) && !again)
+        LS_TRY(prove(x->t, ls_weights_proof(x->w), first, n));
+    return read_range(x->t, LS_F32, first, n, out, x->threads);
+}
+
+static ls_status load_packed(ls_pieces *p, const ls_weights *w, const ls_weight *t, const ls_tensor_list *l,
+                             const ls_nf4_slots *slots)
+{
+    numbers x = { w, t, p->threads };
+    const struct ls_nf4_weight *q = t->parts ? t->parts->nf4 : NULL;
+    if (q && q->nested) {
+        if (ls_weights_proof(w))
+            LS_TRY(prove(t, ls_weights_proof(w), 0, ls_type_count(&t->type)));
+        return ls_nf4_copy(p, l, slots, q);
+    }
+    const ls_status s = ls_nf4_quantize(p, l, slots, read_numbers, &x, p->threads);
+    return s == LS_E_NUMERIC ? ls_fail(s, "%s: %s", t->file, ls_error_message()) : s;
+}
+
+static ls_status load_plain(ls_pieces *p, const ls_weights *w, const ls_weight *t, const ls_tensor_list *l,
+                            int64_t i)
+{
+    const ls_range *r = &l->mine[i];
+    const ls_dtype to = l->tensors[i].tensor.type.dtype;
+    for (int64_t at = 0, n; at < r->count; at += n) {
+        void *piece;
+        n = ls_piece_length(p, r, to, at);
+        LS_TRY(ls_piece_begin(p, r, to, at, n, &piece));
+        LS_TRY(read_piece(w, t, l, i, at, n, piece, p->threads));
+        LS_TRY(ls_piece_put(p, r, to, at, n, piece));
+    }
+    return LS_OK;
+}
+
 ls_status ls_ranges_load_by(ls_pieces *p, const ls_weights *w, const ls_tensor_list *l,
                             const ls_weights_load_opts *o)
 {
-    LS_TRY(load_compare(w, l->n, l->tensors, o));
+    LS_TRY(compare_list(w, l, o));
     for (int64_t i = 0; i < l->n; i++) {
         const ls_weight *t = ls_weights_find(w, l->tensors[i].name);
-        const ls_range *r = &l->mine[i];
-        const ls_dtype to = l->tensors[i].tensor.type.dtype;
-        for (int64_t at = 0, n; t && at < r->count; at += n) {
-            void *piece;
-            n = ls_piece_length(p, r, to, at);
-            LS_TRY(ls_piece_begin(p, r, to, at, n, &piece));
-            LS_TRY(read_piece(w, t, l, i, at, n, piece, p->threads));
-            LS_TRY(ls_piece_put(p, r, to, at, n, piece));
-        }
+        ls_nf4_slots slots;
+        bool part;
+        const bool packed = ls_nf4_is(&slots, &part, l, i);
+        if (t && packed)
+            LS_TRY(load_packed(p, w, t, l, &slots));
+        else if (t && !part)
+            LS_TRY(load_plain(p, w, t, l, i));
     }
     return LS_OK;
 }
@@ -263,7 +347,7 @@ ls_status ls_ranges_load(const ls_weights *w, const ls_tensor_list *l, const ls_
 {
     ls_pieces p;
     if (o->check_only)
-        return load_compare(w, l->n, l->tensors, o);
+        return compare_list(w, l, o);
     LS_TRY(ls_pieces_open(&p, l));
     return ls_pieces_close(&p, ls_ranges_load_by(&p, w, l, o));
 }

@@ -12,6 +12,11 @@ struct ls_weight_sum {
 };
 
 struct ls_weight_parts {
+    /* NULL, or what the numbers are made of (nf4.h); then n is 0, and `read` reads elements first .. first +
+     * n - 1
+     */
+    const struct ls_nf4_weight *nf4;
+    ls_status (*read)(const struct ls_nf4_weight *q, ls_dtype to, int64_t first, int64_t n, void *out);
     int64_t n;
     struct ls_weight_part {
         ls_box box;

@@ -12,6 +12,7 @@
 #include "ckpt/adapter.h"
 #include "ckpt/foreign.h"
 #include "ckpt/hf_shards.h"
+#include "ckpt/nf4.h"
 #include "ckpt/rank_files.h"
 #include "ckpt/safetensors.h"
 #include "ckpt/weights_own.h"
@@ -343,6 +344,8 @@ ls_status ls_weights_open(ls_weights **out, const char *path)
     } else {
         s = open_single(w, path);
     }
+    if (s == LS_OK)
+        s = ls_nf4_join(w);
     s = ls_arena_outcome(&w->arena, s);
     if (s != LS_OK)
         ls_weights_close(&w);
@@ -368,6 +371,8 @@ ls_status ls_weights_open_memory(ls_weights **out, const void *bytes, size_t n, 
                     what);
     if (s == LS_OK)
         s = ls_weights_index(w);
+    if (s == LS_OK)
+        s = ls_arena_outcome(&w->arena, ls_nf4_join(w));
     if (s != LS_OK)
         ls_weights_close(&w);
     *out = w;

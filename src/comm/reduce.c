@@ -405,7 +405,7 @@ void ls_convert(char *out, ls_dtype to, const char *in, ls_dtype from, int64_t c
 {
     if (out == in && to == from)
         return;
-    if (to == from && !stream && threads == 1) {
+    if (to == from && (!ls_dtype_is_float(to) || (!stream && threads == 1))) {
         memcpy(out, in, (size_t)count * ls_dtype_size(to));
         return;
     }

@@ -35,6 +35,7 @@ static ls_status build_encode(ls_graph *graph, const void *generator, int64_t si
     const ls_generator *g = generator;
     (void)size;
     LS_TRY(add_lora(graph, g->model.lora));
+    LS_TRY(g->model.nf4 ? ls_base_nf4(graph) : LS_OK);
     return g->model.encode(graph, &g->model, g->prompts);
 }
 
@@ -42,6 +43,7 @@ static ls_status build_tokens(ls_graph *graph, const void *generator, int64_t to
 {
     const ls_generator *g = generator;
     LS_TRY(add_lora(graph, g->model.lora));
+    LS_TRY(g->model.nf4 ? ls_base_nf4(graph) : LS_OK);
     return g->model.decode(graph, &g->model, g->prompts, g->beams, tokens);
 }
 
@@ -294,6 +296,7 @@ ls_status ls_generator_of_recipe(ls_generator **out, const ls_recipe *r, const l
     ls_arena_init(&a);
     ls_status s = m->generation(&model, r, m->preset, &a);
     model.lora = ls_recipe_lora(&lora, r) ? &lora : NULL;
+    model.nf4 = s == LS_OK && r->model.base == LS_BASE_NF4;
     if (s == LS_OK)
         s = ls_generator_of(out, &model, w, o);
     ls_arena_release(&a);

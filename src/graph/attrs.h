@@ -25,7 +25,7 @@ typedef enum ls_act { LS_ACT_NONE, LS_ACT_RELU, LS_ACT_GELU, LS_ACT_GELU_TANH } 
 /* row_sum. each: rows of a sample in dimension 0; ignore_index: integer weight of rows that do not count */
 typedef struct ls_row_sum_attrs { int64_t each, ignore_index; } ls_row_sum_attrs;
 typedef struct ls_fill_attrs { ls_type type; double value; } ls_fill_attrs;                  /* fill */
-typedef struct ls_cast_attrs { int64_t to; } ls_cast_attrs;                                  /* cast */
+typedef struct ls_cast_attrs { int64_t to; } ls_cast_attrs;                      /* cast, dequantize */
 /* mul_const, add_const, max_const */
 typedef struct ls_number_attrs { double value; } ls_number_attrs;
 /* reshape: one -1 allowed */

@@ -96,6 +96,7 @@ struct ls_graph {
     const ls_box *at;                /* the box of new nodes whose op has LS_OP_AT (copied) */
     bool evaluation;                 /* the model is built for evaluation */
     const char *metrics;             /* words of ls_trainer_opts.metrics; NULL: none */
+    bool nf4;                        /* linear layers that follow have weights of 4 bits */
     const struct ls_lora_opts *lora; /* adapters of the linear layers that follow; NULL: none */
     char *lora_unused;               /* words of its targets that have named no layer yet; NULL: none */
     const char *tensor_plan; /* the model's tensor plan, which parallel.tensor may replace; NULL: none */

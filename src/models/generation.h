@@ -7,6 +7,7 @@
 typedef struct ls_generation {
     const void *config;              /* of the builders; it must live until the programs are built, */
     const struct ls_lora_opts *lora; /* and so must this: adapters; NULL: none */
+    bool nf4;                        /* the weights of linear layers have 4 bits */
     int64_t vocabulary;
     int64_t places; /* tokens that the caches hold */
     /* Of a model that reads a source and writes a target: the most tokens of a source, the token behind

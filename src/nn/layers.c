@@ -10,6 +10,7 @@
 #include "base/argument.h"
 #include "ops/rules.h"
 #include "lora.h"
+#include "nf4.h"
 
 ls_init ls_init_xavier_uniform(int64_t in, int64_t out)
 {
@@ -51,8 +52,11 @@ ls_value ls_linear_with(ls_graph *g, const char *name, ls_value x, int64_t out, 
     LS_SCOPE(g, name, "Linear");
     int64_t in = last_dim(g, x);
     ls_init init = ls_init_fan_in(in);
+    const ls_init first = o->weight_init ? *o->weight_init : init;
     const ls_type type = o->transposed ? LS_TYPE(LS_F32, in, out) : LS_TYPE(LS_F32, out, in);
-    ls_value w = ls_param(g, "weight", type, o->weight_init ? *o->weight_init : init);
+    ls_value w = g->nf4 && !o->transposed && strcmp(name, "lm_head") != 0
+                     ? ls_nf4_weight(g, out, in, first)
+                     : ls_param(g, "weight", type, first);
     ls_value b = o->bias ? ls_param(g, "bias", LS_TYPE(LS_F32, out), o->bias_init ? *o->bias_init : init)
                          : LS_NONE;
     const ls_value y = o->transposed ? product(g, x, w, b) : ls_matmul_wt(g, x, w, b);

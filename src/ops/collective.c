@@ -15,7 +15,7 @@ static const char *const HOWS[] = {
 static ls_status check_group(const ls_infer *i, int64_t ranks)
 {
     LS_RULE_CHECK(i, ranks >= 1, "a group of %lld ranks", (long long)ranks);
-    LS_RULE_CHECK(i, i->in[0].ndim == 1 && ls_dtype_is_float(i->in[0].dtype), "needs a flat float buffer");
+    LS_RULE_CHECK(i, i->in[0].ndim == 1, "needs a flat buffer");
     return LS_OK;
 }
 
@@ -29,7 +29,8 @@ static ls_status infer_all_gather(ls_infer *i)
     const ls_gather_attrs *a = i->attrs;
     LS_TRY(check_group(i, a->ranks));
     const ls_dtype to = to_type(i, a->to);
-    LS_RULE_CHECK(i, ls_dtype_is_float(to), "gathers into a float type");
+    LS_RULE_CHECK(i, to == i->in[0].dtype || (ls_dtype_is_float(to) && ls_dtype_is_float(i->in[0].dtype)),
+                  "gathers floats into a float type, and others as they are");
     i->out[0] = LS_TYPE(to, i->in[0].dims[0] * a->ranks);
     return LS_OK;
 }
@@ -54,7 +55,8 @@ static ls_status infer_reduce_scatter(ls_infer *i)
     LS_RULE_CHECK(i, i->in[0].dims[0] % a->ranks == 0, "%lld elements do not divide by %lld ranks",
                   (long long)i->in[0].dims[0], (long long)a->ranks);
     const ls_dtype to = to_type(i, a->to);
-    LS_RULE_CHECK(i, ls_dtype_is_float(to), "reduces into a float type");
+    LS_RULE_CHECK(i, ls_dtype_is_float(to) && ls_dtype_is_float(i->in[0].dtype),
+                  "reduces floats into a float type");
     i->out[0] = LS_TYPE(to, i->in[0].dims[0] / a->ranks);
     return LS_OK;
 }

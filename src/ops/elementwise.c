@@ -297,8 +297,8 @@ static const char *const DTYPE_WORDS[] = {
     [LS_F32] = "f32", [LS_F64] = "f64", [LS_BF16] = "bf16", [LS_F16] = "f16",
     [LS_I32] = "i32", [LS_I64] = "i64", [LS_U8] = "u8"
 };
-static const ls_attr_field CAST_FIELDS[] = { { "to", LS_FIELD_I64, offsetof(ls_cast_attrs, to), DTYPE_WORDS },
-                                             { 0 } };
+const ls_attr_field ls_cast_fields[] = { { "to", LS_FIELD_I64, offsetof(ls_cast_attrs, to), DTYPE_WORDS },
+                                         { 0 } };
 const ls_op ls_op_cast = {
     .name = "cast",
     .dims = ls_rule_broadcast,
@@ -307,7 +307,7 @@ const ls_op ls_op_cast = {
     .n_out = 1,
     .flags = LS_OP_ELEMENTWISE,
     .attrs_size = sizeof(ls_cast_attrs),
-    .fields = CAST_FIELDS,
+    .fields = ls_cast_fields,
     .infer = infer_cast,
     .grad = grad_cast,
     .cost = cost_elementwise,

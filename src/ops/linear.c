@@ -1,11 +1,11 @@
 /* linear.c - the matrix products: y = x * w^T + b (PyTorch's F.linear), and its two gradients. passes/fuse.c
  * attaches the optional operands. Kernels apply them while a tile is in registers, and round as the unfused
- * graph would. */
+ * graph would. passes/unpack.c gives them weights of 4 bits as they are. */
 #include "rules.h"
 #include "base/argument.h"
 
-enum { X, W, BIAS, RESIDUAL }; /* linear */
-enum { DY, DXW, PRE, ADDEND }; /* linear_dx */
+enum { X, W, BIAS, RESIDUAL, SCALES }; /* linear */
+enum { DY, DXW, PRE, ADDEND };         /* linear_dx; then SCALES */
 
 static int64_t last(const ls_type *t) { return t->ndim ? t->dims[t->ndim - 1] : 1; }
 static bool linear_given(const ls_infer *i, int j) { return j < i->n_in && i->in[j].ndim >= 0; }
@@ -17,10 +17,19 @@ static ls_type with_last(const ls_type *t, int64_t n)
     return r;
 }
 
+/* The type of w: with scales, that of the numbers that its codes of 4 bits stand for. */
+static ls_status weight_type(ls_type *w, const ls_infer *i)
+{
+    *w = i->in[W];
+    return linear_given(i, SCALES) ? ls_infer_nf4(w, i, W, SCALES, i->in[0].dtype) : LS_OK;
+}
+
 static ls_status infer_linear(ls_infer *i)
 {
-    const ls_type *x = &i->in[X], *w = &i->in[W];
+    ls_type of_w;
+    const ls_type *x = &i->in[X], *w = &of_w;
     const ls_linear_attrs *a = i->attrs;
+    LS_TRY(weight_type(&of_w, i));
     LS_RULE_CHECK(i, x->ndim >= 1 && w->ndim == 2, "needs x [.., K] and w [N, K]");
     LS_RULE_CHECK(i, ls_dtype_is_float(x->dtype) && x->dtype == w->dtype,
                   "x and w have different types; cast one");
@@ -40,8 +49,10 @@ static ls_status infer_linear(ls_infer *i)
 
 static ls_status infer_linear_dx(ls_infer *i)
 {
-    const ls_type *dy = &i->in[DY], *w = &i->in[DXW];
+    ls_type of_w;
+    const ls_type *dy = &i->in[DY], *w = &of_w;
     const ls_linear_attrs *a = i->attrs;
+    LS_TRY(weight_type(&of_w, i));
     LS_RULE_CHECK(i, dy->ndim >= 1 && w->ndim == 2, "needs dy [.., N] and w [N, K]");
     LS_RULE_CHECK(i, dy->dtype == w->dtype, "dy and w have different types");
     LS_RULE_CHECK(i, last(dy) == w->dims[0], "dy has %lld features, w has %lld rows", (long long)last(dy),
@@ -84,7 +95,9 @@ static double operand_bytes(const ls_infer *i)
 
 static ls_cost cost_product(const ls_infer *i) /* linear and linear_dx: each row meets all of w [N, K] */
 {
-    return (ls_cost){ .flops = 2.0 * (double)ls_type_rows(&i->in[0]) * (double)ls_type_count(&i->in[1]),
+    const double codes = linear_given(i, SCALES) ? 2 : 1; /* numbers of an element of w */
+    return (ls_cost){ .flops = 2.0 * (double)ls_type_rows(&i->in[0]) * codes *
+                               (double)ls_type_count(&i->in[1]),
                       .bytes = operand_bytes(i) };
 }
 
@@ -134,12 +147,12 @@ static const ls_attr_field DW_FIELDS[] = { { "bias", LS_FIELD_I64, offsetof(ls_l
 
 const ls_op ls_op_linear = {
     .name = "linear",
-    .rule = "r.. k, n k, +n, +r.. n -> r.. n, r.. n",
+    .rule = "r.. k, n k, +n, +r.. n, n k -> r.. n, r.. n",
     .dims = dims_linear,
     .min_in = 2,
-    .max_in = 4,
+    .max_in = 5,
     .n_out = 1,
-    .optional_in = 1 << BIAS | 1 << RESIDUAL,
+    .optional_in = 1 << BIAS | 1 << RESIDUAL | 1 << SCALES,
     .attrs_size = sizeof(ls_linear_attrs),
     .fields = ACT_FIELDS,
     .infer = infer_linear,
@@ -151,9 +164,9 @@ const ls_op ls_op_linear_dx = {
     .name = "linear_dx",
     .rule = LS_RULE_LATER,
     .min_in = 2,
-    .max_in = 4,
+    .max_in = 5,
     .n_out = 1,
-    .optional_in = 1 << PRE | 1 << ADDEND,
+    .optional_in = 1 << PRE | 1 << ADDEND | 1 << SCALES,
     .flags = LS_OP_NO_GRAD,
     .attrs_size = sizeof(ls_linear_attrs),
     .fields = ACT_FIELDS,

@@ -32,6 +32,10 @@ void ls_local_broadcast(ls_arena *a, void *attrs, const ls_type *out);
 extern const ls_attr_field ls_broadcast_fields[];
 ls_dtype ls_stat_dtype(ls_dtype data);   /* type of statistics: f64 for f64, else f32 */
 ls_cost ls_cost_move(const ls_infer *i); /* no arithmetic: each operand and the result is moved once */
+extern const ls_attr_field ls_cast_fields[];
+/* *whole: the type `to` [N, K] of a weight of 4 bits, whose codes [N, K/2] and scales [N, K/64] are these
+ * operands. Fails if they do not fit. */
+ls_status ls_infer_nf4(ls_type *whole, const ls_infer *i, int codes, int scales, ls_dtype to);
 /* For `local` of a row: sets `dims` to those of `out`. The list is in the arena's memory. */
 void ls_local_dims(ls_arena *a, ls_i64_list *dims, const ls_type *out);
 ls_type ls_type_drop_last(const ls_type *t, ls_dtype dtype);
@@ -50,6 +54,9 @@ ls_value ls_row_sum(ls_graph *g, ls_value rows, ls_value weights, ls_value real,
 /* The gradient of a norm of x, gain and bias, whose outputs 1 and 2 are the mean and its reciprocal
  * deviation. `grad` makes the three gradients. */
 void ls_grad_norm(ls_grad *c, const ls_op *grad);
+/* A frozen weight f32 [N, K] of 4 bits a number: codes u8 [N, K/2], their scales as bytes [N, K/64], an f32
+ * for 256 of these, and the scales' offset [1] (base/nf4.h). */
+ls_value ls_dequantize(ls_graph *g, ls_value codes, ls_value bytes, ls_value nested, ls_value offset);
 ls_value ls_linear_dx(ls_graph *g, ls_value dy, ls_value w);
 ls_value ls_linear_dw(ls_graph *g, ls_value dy, ls_value x, bool bias);
 
@@ -93,7 +100,7 @@ extern const ls_op ls_op_copy, ls_op_reshape, ls_op_slice, ls_op_flat_view, ls_o
 #define ELEMENTWISE(opcode, name) extern const ls_op ls_op_##name;
 #include "graph/elementwise.list"
 #undef ELEMENTWISE
-extern const ls_op ls_op_cast, ls_op_fused;
+extern const ls_op ls_op_cast, ls_op_fused, ls_op_dequantize, ls_op_dequantize_scales;
 extern const ls_op ls_op_random_key, ls_op_dropout;
 extern const ls_op ls_op_linear, ls_op_linear_dx, ls_op_linear_dw, ls_op_batch_matmul;
 extern const ls_op ls_op_group_norm, ls_op_group_norm_grad;

@@ -13,7 +13,7 @@ const ls_op *const ls_ops[] = {
 #define ELEMENTWISE(opcode, name) &ls_op_##name,
 #include "graph/elementwise.list"
 #undef ELEMENTWISE
-    &ls_op_cast, &ls_op_fused,
+    &ls_op_cast, &ls_op_fused, &ls_op_dequantize_scales, &ls_op_dequantize,
     &ls_op_random_key, &ls_op_dropout,
     &ls_op_linear, &ls_op_linear_dx, &ls_op_linear_dw, &ls_op_batch_matmul,
     &ls_op_group_norm, &ls_op_group_norm_grad,

@@ -7,6 +7,7 @@
 
 #include "base/c_locale.h"
 #include "base/field.h"
+#include "base/nf4.h"
 #include "ops/rules.h"
 #include "passes.h"
 
@@ -149,12 +150,31 @@ bool ls_words_freeze(const char *freeze, const char *name)
     return frozen;
 }
 
+/* Whether slot i has the codes of a weight of 4 bits, whose other parts follow it. */
+static bool has_codes(const ls_units *u, int i)
+{
+    return i + 1 < u->n_slots && u->slots[i].type.dtype == LS_U8 && ls_nf4_part(u->slots[i + 1].name) &&
+           !ls_nf4_part(u->slots[i].name);
+}
+
+ls_status ls_units_check_codes(const ls_units *u, const char *freeze)
+{
+    for (int i = 0; i < u->n_slots; i++)
+        if (has_codes(u, i) && !ls_words_freeze(freeze, u->slots[i].name))
+            return ls_fail(LS_E_UNSUPPORTED,
+                           "parameter %s has 4 bits a number (base nf4) and cannot be trained: freeze it, or "
+                           "use lora",
+                           u->slots[i].name);
+    return LS_OK;
+}
+
 static ls_status freeze_slots(ls_units *u, const char *freeze)
 {
     int left = 0;
     char word[256];
     for (int i = 0; i < u->n_slots; i++) {
-        u->slots[i].frozen = ls_words_freeze(freeze, u->slots[i].name);
+        const char *name = u->slots[i].name;
+        u->slots[i].frozen = has_codes(u, i) || ls_nf4_part(name) || ls_words_freeze(freeze, name);
         left += !u->slots[i].frozen;
     }
     for (int used; freeze && sscanf(freeze, "%255s%n", word, &used) == 1; freeze += used) {
@@ -194,6 +214,11 @@ static ls_status master_type(ls_units *u)
     return LS_OK;
 }
 
+bool ls_param_keeps_type(const char *name, ls_dtype type)
+{
+    return !ls_dtype_is_float(type) || ls_nf4_part(name);
+}
+
 /* Frozen parameters rest in the type that they are used in: no update adds small changes to them, so nothing
  * reads the digits beyond that type. They take less memory, and no micro-batch casts them. */
 static void narrow_frozen(ls_units *u, const ls_node *const *params)
@@ -201,7 +226,7 @@ static void narrow_frozen(ls_units *u, const ls_node *const *params)
     for (int i = 0; i < u->n_slots; i++) {
         ls_slot *s = &u->slots[i];
         const ls_dtype used = ls_policy_of(&u->policies, params[i]->scope)->param;
-        if (s->frozen && ls_dtype_is_float(s->type.dtype) &&
+        if (s->frozen && !ls_param_keeps_type(s->name, s->type.dtype) &&
             ls_dtype_size(used) < ls_dtype_size(s->type.dtype))
             s->type.dtype = s->whole.dtype = used;
     }
@@ -224,6 +249,9 @@ static int unit_of(layout *l, const char *name, const ls_scope *scope, int bucke
     const ls_slot *slot = &u->slots[slot_number];
     const ls_policy *types = l->types[slot_number], *model = &u->policies.all[0];
     char full[700];
+    const ls_dtype param = ls_param_keeps_type(slot->name, slot->type.dtype) ? slot->type.dtype
+                                                                             : types->param;
+    const bool shown = param == types->param && param != model->param;
     const bool other = slot->type.dtype != u->dtype;
     const unsigned sharded_by = ls_sharded_axes(&slot->sharded);
     char group[32] = "";
@@ -232,19 +260,18 @@ static int unit_of(layout *l, const char *name, const ls_scope *scope, int bucke
     const char *matrices = slot->matrix ? " matrices" : "";
     snprintf(full, sizeof full, "%s%s%s%s%s%s%s%s%s%s%s", name, group, matrices,
              slot->frozen ? " frozen" : "", sharded_by ? " split" : "", other ? " " : "",
-             other ? ls_dtype_name(slot->type.dtype) : "", types->param != model->param ? " in " : "",
-             types->param != model->param ? ls_dtype_name(types->param) : "",
-             types->reduce != model->reduce ? " reduced in " : "",
+             other ? ls_dtype_name(slot->type.dtype) : "", shown ? " in " : "",
+             shown ? ls_dtype_name(param) : "", types->reduce != model->reduce ? " reduced in " : "",
              types->reduce != model->reduce ? ls_dtype_name(types->reduce) : "");
     for (int i = 0; i < u->n; i++)
         if (l->scope[i] == scope && l->bucket[i] == bucket && u->units[i].dtype == slot->type.dtype &&
             u->units[i].frozen == slot->frozen && u->units[i].group == slot->group &&
             u->units[i].matrices == slot->matrix && u->units[i].sharded_by == sharded_by &&
-            u->units[i].param == types->param && u->units[i].reduce == types->reduce)
+            u->units[i].param == param && u->units[i].reduce == types->reduce)
             return i;
     u->units[u->n] = (ls_unit){ .state = ls_arena_strdup(&u->arena, full),
                                 .dtype = slot->type.dtype,
-                                .param = types->param,
+                                .param = param,
                                 .reduce = types->reduce,
                                 .frozen = slot->frozen,
                                 .group = slot->group,
@@ -256,13 +283,20 @@ static int unit_of(layout *l, const char *name, const ls_scope *scope, int bucke
     return u->n++;
 }
 
+/* Numbers of the model in a slot of this type: of a weight of 4 bits a byte has two, and its scales are none.
+ */
+static int64_t numbers_of(const ls_units *u, int slot, const ls_type *type)
+{
+    return ls_nf4_part(u->slots[slot].name) ? 0 : ls_type_count(type) * (has_codes(u, slot) ? 2 : 1);
+}
+
 static void layout_put(layout *l, ls_slot *s, int unit)
 {
     ls_unit *u = &l->u->units[unit];
     s->unit = unit;
     s->offset = u->elements;
     u->elements += up(ls_type_count(&s->type), 64 / (int64_t)ls_dtype_size(u->dtype));
-    u->parameters += ls_type_count(&s->type);
+    u->parameters += numbers_of(l->u, (int)(s - l->u->slots), &s->type);
 }
 
 /* ddp: fills buckets in reverse order of declaration, which is about the order in which gradients are made.
@@ -362,7 +396,7 @@ ls_status ls_units_lay_out(ls_units *u, const ls_graph *g, const ls_parallel *p,
     else
         fill_units(&l, &by, params);
     for (int i = 0; i < u->n_slots; i++)
-        u->parameters += ls_type_count(&u->slots[i].whole);
+        u->parameters += numbers_of(u, i, &u->slots[i].whole);
     for (int i = 0; i < u->n; i++) {
         ls_unit *x = &u->units[i];
         const size_t used = ls_dtype_size(x->param), stored = ls_dtype_size(x->dtype),

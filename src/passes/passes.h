@@ -20,6 +20,10 @@ ls_status ls_pass_cse(ls_graph **g);
  * with labels). A slice of columns below a slice of rows splits the product's weight. Results keep their
  * bits, because a row's result does not depend on the other rows. Before differentiation. */
 ls_status ls_pass_slices_up(ls_graph **g);
+/* Products read weights of 4 bits as they are, where the device has a kernel for it. Results keep their bits.
+ * After fuse, which joins epilogues to products. */
+struct ls_device;
+ls_status ls_pass_take_codes(ls_graph **g, const struct ls_device *d);
 /* A matrix product of which only a range of columns is read computes only that range. Before
  * differentiation. */
 ls_status ls_pass_narrow(ls_graph **g);
@@ -113,6 +117,11 @@ typedef struct ls_units {
     ls_slot *slots; /* in order of declaration */
 } ls_units;
 void ls_units_release(ls_units *u);
+/* Fails if a weight of 4 bits is not among the words of `freeze`: training would not change it. */
+ls_status ls_units_check_codes(const ls_units *u, const char *freeze);
+/* Whether a parameter is used in the type that the model declared, in every precision: no float, or a scale
+ * of a weight of 4 bits. */
+bool ls_param_keeps_type(const char *name, ls_dtype type);
 int64_t ls_units_frozen(const ls_units *u); /* elements of all frozen parameters */
 
 /* A rank's local shard of a parameter: it stores elements [first, first + count) of its block, at element

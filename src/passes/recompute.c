@@ -5,7 +5,8 @@
  *
  * Outside of such blocks, swiglu alone is computed again, in every model: its gradient needs both operands
  * anyway, and it takes less than a hundredth of the time of the products beside it, while its result is as
- * large as each of the two. */
+ * large as each of the two. A weight of 4 bits is made of its codes again too: the backward pass would else
+ * keep it whole. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -110,6 +111,14 @@ static bool keeps_operands(const ls_graph *g, const ls_node *n)
     return all;
 }
 
+/* A weight of 4 bits and its scales are one block. */
+static void again_with_scales(int *block, const ls_graph *g, const ls_node *n)
+{
+    const int own = g->n_scopes + n->id;
+    for (; !(n->op->flags & LS_OP_SOURCE) && n->op != &ls_op_flat_view; n = ls_node_of(g, n->in[n->n_in > 1]))
+        block[n->id] = own;
+}
+
 static ls_status find_blocks(int **out, const ls_graph *g, const char *words)
 {
     int *block = *out = ls_sys_malloc(sizeof(int) * (size_t)(g->n_nodes + 1));
@@ -119,6 +128,8 @@ static ls_status find_blocks(int **out, const ls_graph *g, const char *words)
         block[i] = block_of(n->scope, words);
         if (block[i] < 0 && n->op == &ls_op_swiglu && n->phase == LS_PHASE_FORWARD && keeps_operands(g, n))
             block[i] = g->n_scopes + i;
+        if (block[i] < 0 && n->op == &ls_op_dequantize)
+            again_with_scales(block, g, n);
     }
     return LS_OK;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/field.h"
+#include "base/nf4.h"
 #include "base/str.h"
 #include "ops/rules.h"
 #include "propagate.h"
@@ -132,13 +133,14 @@ static bool has_rule(const ls_op *op)
     return op->rule ? strcmp(op->rule, LS_RULE_LATER) != 0 : op == &ls_op_batch_matmul;
 }
 
-/* The first node that reads the parameter and whose op has a rule; *k: the number of its operand. */
+/* The first node that reads the parameter and whose op has a rule; *k: the number of its operand. Codes of 4
+ * bits are split as the weight is that they become, whose dimensions they have. */
 static const ls_node *reader(const ls_graph *g, ls_value param, int *k)
 {
     for (int i = 0; i < g->n_nodes; i++)
         for (*k = 0; *k < g->nodes[i]->n_in; ++*k)
             if (g->nodes[i]->in[*k].id == param.id && has_rule(g->nodes[i]->op))
-                return g->nodes[i];
+                return g->nodes[i]->op == &ls_op_dequantize ? reader(g, g->nodes[i]->out[0], k) : g->nodes[i];
     return NULL;
 }
 
@@ -202,16 +204,23 @@ static ls_status check_heads(const ls_graph *g, const char *words, const ls_shar
     return LS_OK;
 }
 
-static ls_status not_divided(const ls_node *n, int dim, int64_t parts, const ls_shard_axis *axis)
+/* block: bytes of a block of 4 bits a number, else 1 */
+static ls_status not_divided(const ls_node *n, int dim, int64_t parts, int64_t block,
+                             const ls_shard_axis *axis)
 {
     const ls_source_attrs *a = n->attrs;
     return ls_fail_field(LS_E_USAGE, "mesh",
-                         "dimension %d of %s %s has %s%lld, which the %d ranks of axis %s do not divide", dim,
+                         "dimension %d of %s %s has %s%lld%s, which the %d ranks of axis %s do not divide",
+                         dim,
                          n->op == &ls_op_param   ? "parameter"
                          : n->op == &ls_op_state ? "state"
                                                  : "input",
-                         a->name, parts > 1 ? "parts of " : "size ", (long long)(a->type.dims[dim] / parts),
-                         axis->ranks, axis->name);
+                         a->name,
+                         parts > 1   ? "parts of "
+                         : block > 1 ? ""
+                                     : "size ",
+                         (long long)(a->type.dims[dim] / block / parts),
+                         block > 1 ? " blocks of 64 numbers" : "", axis->ranks, axis->name);
 }
 
 static ls_status seed_source(ls_seed *out, const ls_node *n, const char *words, const ls_shard_axis *axis)
@@ -222,7 +231,7 @@ static ls_status seed_source(ls_seed *out, const ls_node *n, const char *words, 
     if (!w || dim < 0)
         return LS_OK;
     if (a->type.dims[dim] % axis->ranks)
-        return not_divided(n, dim, 1, axis);
+        return not_divided(n, dim, 1, 1, axis);
     out[n->out[0].id] = (ls_seed){ .word = w, .dim = dim, .parts = 1 };
     return LS_OK;
 }
@@ -253,11 +262,13 @@ ls_status ls_seeds(ls_seed *out, const ls_graph *g, const ls_parallel *p, const 
                                  (int)strcspn(w, " "), w, a->name);
         if (dim < 0)
             continue;
-        const int64_t parts = ls_packed_parts(g, g->nodes[i]->out[0], dim), size = a->type.dims[dim] / parts;
+        const int64_t parts = ls_packed_parts(g, g->nodes[i]->out[0], dim),
+                      block = dim == 1 && a->type.dtype == LS_U8 ? LS_NF4_BLOCK / 2 : 1,
+                      size = a->type.dims[dim] / block / parts;
         if (size % axis->ranks && if_divided(w))
             continue;
         if (size % axis->ranks)
-            return not_divided(g->nodes[i], dim, parts, axis);
+            return not_divided(g->nodes[i], dim, parts, block, axis);
         out[g->nodes[i]->out[0].id] = (ls_seed){ .word = w, .dim = dim, .parts = parts };
         n++;
     }

@@ -3,6 +3,7 @@
  * the gradients of a unit's parameters in one flat buffer, and reduces it over the ranks. The types of this
  * chain, and the casts after it, are those of the precision policies (precision.h). */
 #define LS_NO_CALL_SITES /* nodes made here keep the model's line */
+#include "base/nf4.h"
 #include "graph/identity.h"
 #include "graph/rewrite.h"
 #include "ops/rules.h"
@@ -69,7 +70,8 @@ ls_status ls_pass_units(ls_graph **gp, const ls_precision *precision, const ls_p
         if (!in)
             break;
         ls_casts_operands(&casts, &r, n, in);
-        ls_rewrite_copy_with(&r, n, in, n->attrs);
+        const ls_cast_attrs to = { (int64_t)ls_policy_of(&u->policies, n->scope)->param };
+        ls_rewrite_copy_with(&r, n, in, n->op == &ls_op_dequantize ? &to : n->attrs);
     }
     if ((s = ls_casts_status(&casts)) == LS_OK)
         s = ls_rewrite_end(&r, gp);
@@ -108,13 +110,17 @@ ls_status ls_pass_precision(ls_graph **gp, const ls_precision *p)
                        to = n->scope->wide && param != LS_F64 ? LS_F32 : param;
         ls_rewrite_like(&r, n);
         ls_casts_operands(&casts, &r, n, in);
-        if ((n->op->flags & LS_OP_SOURCE) && ((const ls_source_attrs *)attrs)->type.dtype == LS_F32) {
+        if ((n->op->flags & LS_OP_SOURCE) && ((const ls_source_attrs *)attrs)->type.dtype == LS_F32 &&
+            !(n->op == &ls_op_param && ls_nf4_part(((const ls_source_attrs *)attrs)->name))) {
             a.source = *(const ls_source_attrs *)attrs;
             a.source.type.dtype = to;
             attrs = &a;
         } else if (n->op == &ls_op_fill && ((const ls_fill_attrs *)attrs)->type.dtype == LS_F32) {
             a.fill = *(const ls_fill_attrs *)attrs;
             a.fill.type.dtype = to;
+            attrs = &a;
+        } else if (n->op == &ls_op_dequantize) {
+            a.cast.to = param;
             attrs = &a;
         } else if (n->op == &ls_op_cast && ((const ls_cast_attrs *)attrs)->to == LS_F32) {
             a.cast.to = to;

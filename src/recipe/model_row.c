@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "graph/graph.h"
 #include "lockstep/nn.h"
+#include "ops/rules.h"
 #include "recipe_fields.h"
 #include "recipe_use.h"
 
@@ -52,17 +53,29 @@ const ls_model_row *ls_recipe_model(const ls_recipe *r)
     return m;
 }
 
+static ls_status check_nf4(const ls_graph *g, const ls_recipe *r)
+{
+    for (int i = 0; i < g->n_nodes; i++)
+        if (g->nodes[i]->op == &ls_op_dequantize)
+            return LS_OK;
+    return ls_fail(LS_E_USAGE, "%s: nf4, but model.type %s has no linear layer of this kind: leave it out",
+                   ls_recipe_where(r, "model.base"), ls_recipe_model(r)->name);
+}
+
 ls_status ls_recipe_build(ls_graph *g, const void *recipe, int64_t batch)
 {
     const ls_recipe *r = recipe;
     const ls_model_row *m = ls_recipe_model(r);
     ls_lora_opts lora;
+    if (r->model.base == LS_BASE_NF4)
+        LS_TRY(ls_base_nf4(g));
     if (ls_recipe_lora(&lora, r))
         LS_TRY(ls_add_lora_with(g, &lora));
-    const ls_status s = m->build(g, recipe, m->preset, batch);
-    return r->train.lora.rank && g->status == LS_E_USAGE
-               ? ls_fail_in(ls_graph_status(g), "%s", ls_recipe_where(r, "train.lora.rank"))
-               : s;
+    const ls_status s = m->build(g, r, m->preset, batch);
+    if (r->train.lora.rank && g->status == LS_E_USAGE)
+        return ls_fail_in(ls_graph_status(g), "%s", ls_recipe_where(r, "train.lora.rank"));
+    LS_TRY(s);
+    return r->model.base == LS_BASE_NF4 ? check_nf4(g, r) : LS_OK;
 }
 
 const char *ls_model_list(char out[LS_MODEL_LIST], ls_model_test passes)

@@ -165,6 +165,18 @@ static bool is_known(const ls_config_key *keys, const char *prefix, const char *
     return known;
 }
 
+/* Weights of bitsandbytes say in their own tensors what they are (ckpt/nf4.h). */
+static ls_status check_quantized(const json_t *value, const char *path)
+{
+    const char *method = json_string_value(json_object_get(value, "quant_method"));
+    if (method && !strcmp(method, "bitsandbytes") && !json_is_true(json_object_get(value, "load_in_8bit")))
+        return LS_OK;
+    return ls_fail(LS_E_UNSUPPORTED,
+                   "%s: quantization_config: the weights are quantised by %.40s; only NF4 of bitsandbytes is "
+                   "read: take the weights that are not quantised",
+                   path, method ? method : "an unknown method");
+}
+
 static ls_status check_known(const ls_config_key *keys, const json_t *object, const char *prefix,
                              const char *path)
 {
@@ -175,6 +187,10 @@ static ls_status check_known(const ls_config_key *keys, const json_t *object, co
         bool inner;
         if (json_is_null(value))
             continue;
+        if (!*prefix && !strcmp(key, "quantization_config")) {
+            LS_TRY(check_quantized(value, path));
+            continue;
+        }
         if (!is_known(keys, prefix, key, &inner) || (inner && !json_is_object(value)))
             return ls_fail(
                 LS_E_UNSUPPORTED,

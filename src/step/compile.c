@@ -184,6 +184,8 @@ static ls_status forward(ls_graph **out, ls_compiled *c, ls_build_fn build, cons
     LS_TRY_TO(s, ls_pass_propagate(&g, &o->parallel), fail);
     LS_TRY_TO(s, ls_pass_units(&g, &precision, &o->parallel, &trained, &c->units), fail);
     if (training)
+        LS_TRY_TO(s, ls_units_check_codes(&c->units, trained.freeze), fail);
+    if (training)
         LS_TRY_TO(s, ls_pass_sync_batch_norm(&g, &o->parallel, &c->units), fail);
     LS_TRY_TO(s, check_rows(g, &c->objective), fail);
     logits = ls_output_named(g, "logits");
@@ -254,10 +256,11 @@ static ls_status plan(ls_compiled *c, int which, ls_graph **g, const ls_parallel
                       const ls_calibration *calibration)
 {
     double t = ls_now();
-    ls_status s = which == LS_EVAL ? ls_evaluation_finish(g, &c->device) : ls_program_finish(g);
+    const ls_device *d = which == LS_UPDATE ? &c->updater : &c->device;
+    ls_status s = which == LS_EVAL ? ls_evaluation_finish(g, d) : ls_program_finish(g, d);
     double mid = ls_now();
     if (s == LS_OK)
-        s = ls_plan_create(&c->plans[which], *g, which == LS_UPDATE ? &c->updater : &c->device,
+        s = ls_plan_create(&c->plans[which], *g, d,
                            &(ls_plan_opts){ .calibration = calibration,
                                             .parallel = parallel,
                                             .gradients_in_arena = c->gradients_in_arena,

@@ -47,7 +47,7 @@ ls_status ls_compile_inference(ls_plan **out, const char *name, ls_build_fn buil
             o->value = ls_cast(g, o->value, p->param);
     }
     LS_TRY_TO(s, ls_graph_status(g), done);
-    LS_TRY_TO(s, ls_program_finish(&g), done);
+    LS_TRY_TO(s, ls_program_finish(&g, d), done);
     s = ls_plan_create(out, g, d, &(ls_plan_opts){ .parallel = parallel });
 done:
     ls_graph_destroy(&g);
@@ -199,7 +199,7 @@ static ls_status predictions(ls_graph **g, ls_compiled *c, const char *outputs)
     LS_TRY_TO(s, ls_pass_units(g, &c->precision, &c->parallel, NULL, &c->units), end);
     cast_outputs(*g, &c->precision, derived);
     LS_TRY_TO(s, ls_graph_status(*g), end);
-    s = ls_program_finish(g);
+    s = ls_program_finish(g, &c->device);
 end:
     free(derived);
     return s;

@@ -3,7 +3,7 @@
 #include "compile.h"
 
 /* The last passes of every program: clean and fuse (finish.c). */
-ls_status ls_program_finish(ls_graph **g);
+ls_status ls_program_finish(ls_graph **g, const ls_device *d);
 ls_status ls_evaluation_finish(ls_graph **g, const ls_device *d); /* the same of the program `eval` */
 /* Makes one op of a head and its loss, where the device has a kernel for it. */
 ls_status ls_program_join_loss(ls_graph **g, const ls_device *d);

@@ -2,6 +2,7 @@
 #include "compile_own.h"
 #include "ops/linear_loss.h"
 #include "passes/join_loss.h"
+#include "passes/passes.h"
 
 int64_t ls_logits_at_a_time = 1 << 26; /* 128 MiB in 16 bits */
 
@@ -14,11 +15,12 @@ ls_status ls_program_join_loss(ls_graph **g, const ls_device *d)
     return has ? ls_pass_join_loss(g, ls_logits_at_a_time) : LS_OK;
 }
 
-ls_status ls_program_finish(ls_graph **g)
+ls_status ls_program_finish(ls_graph **g, const ls_device *d)
 {
     LS_TRY(ls_pass_cse(g));
     LS_TRY(ls_pass_dce(g));
     LS_TRY(ls_pass_fuse(g));
+    LS_TRY(ls_pass_take_codes(g, d));
     LS_TRY(ls_pass_dce(g));
     return ls_graph_verify(*g);
 }
@@ -29,5 +31,5 @@ ls_status ls_evaluation_finish(ls_graph **g, const ls_device *d)
     LS_TRY(ls_pass_cse(g));
     LS_TRY(ls_pass_dce(g));
     LS_TRY(ls_program_join_loss(g, d));
-    return ls_program_finish(g);
+    return ls_program_finish(g, d);
 }

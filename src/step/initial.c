@@ -3,6 +3,7 @@
 #include <math.h>
 
 #include "base/argument.h"
+#include "ckpt/nf4.h"
 #include "graph/identity.h"
 #include "nn/init.h"
 #include "ops/rules.h"
@@ -51,21 +52,62 @@ ls_status ls_trainer_init_states(ls_trainer *t, ls_pieces *p)
     return LS_OK;
 }
 
+typedef struct drawing {
+    const ls_slot *slot;
+    uint64_t seed;
+    int threads;
+} drawing;
+
+static ls_status draw_numbers(void *context, int64_t first, int64_t n, bool again, float *out)
+{
+    const drawing *d = context;
+    (void)again;
+    ls_init_values(out, LS_F32, first, n, d->slot->init, d->seed, d->slot->name, d->threads);
+    return LS_OK;
+}
+
+/* Lists the parameters, and this rank's ranges of them. */
+static ls_status list_slots(ls_tensor_list *out, ls_arena *a, const ls_trainer *t)
+{
+    const ls_units *u = &t->compiled.units;
+    ls_named_tensor *tensors = LS_ARENA_ARRAY(a, ls_named_tensor, u->n_slots);
+    ls_range *mine = LS_ARENA_ARRAY(a, ls_range, u->n_slots);
+    ls_local_shard *shards = LS_ARENA_ARRAY(a, ls_local_shard, u->n_slots);
+    LS_TRY(ls_arena_status(a));
+    for (int i = 0; i < u->n_slots; i++) {
+        const ls_slot *s = &u->slots[i];
+        ls_local_shard *h = &shards[i];
+        *h = ls_slot_local_shard(u, &t->compiled.parallel.mesh, i, t->compiled.parallel.rank);
+        tensors[i] = (ls_named_tensor){ s->name, ls_tensor_of(NULL, &s->whole) };
+        mine[i] = (ls_range){ .first = h->first,
+                              .count = h->count,
+                              .place = ls_place_part(&t->units[s->unit], h->at,
+                                                     &LS_TYPE(s->type.dtype, h->count)),
+                              .box = &h->box };
+    }
+    *out = (ls_tensor_list){ .n = u->n_slots, .tensors = tensors, .mine = mine };
+    return LS_OK;
+}
+
 static ls_status init_slots(ls_trainer *t, uint64_t seed, ls_pieces *p)
 {
     const ls_units *u = &t->compiled.units;
-    for (int i = 0; i < u->n_slots; i++) {
-        const ls_slot *s = &u->slots[i];
-        const ls_local_shard h = ls_slot_local_shard(u, &t->compiled.parallel.mesh, i,
-                                                     t->compiled.parallel.rank);
-        const ls_range r = { .first = h.first,
-                             .count = h.count,
-                             .place = ls_place_part(&t->units[s->unit], h.at,
-                                                    &LS_TYPE(s->type.dtype, h.count)),
-                             .box = &h.box };
-        LS_TRY(draw(p, &r, s->type.dtype, s->init, seed, s->name, t->compiled.device.threads));
+    ls_arena arena;
+    ls_tensor_list l;
+    ls_arena_init(&arena);
+    ls_status s = list_slots(&l, &arena, t);
+    for (int i = 0; i < u->n_slots && s == LS_OK; i++) {
+        drawing d = { &u->slots[i], seed, t->compiled.device.threads };
+        ls_nf4_slots slots;
+        bool part;
+        if (ls_nf4_is(&slots, &part, &l, i))
+            s = ls_nf4_quantize(p, &l, &slots, draw_numbers, &d, d.threads);
+        else if (!part)
+            s = draw(p, &l.mine[i], u->slots[i].type.dtype, u->slots[i].init, seed, u->slots[i].name,
+                     d.threads);
     }
-    return LS_OK;
+    ls_arena_release(&arena);
+    return s;
 }
 
 ls_status ls_trainer_put_seed(ls_trainer *t, uint64_t seed)

@@ -65,6 +65,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     for (int64_t i = 0; i < ls_weights_count(w); i++) {
         const ls_weight *t = ls_weights_at(w, i);
         MUST(ls_weights_find(w, t->name) == t);
+        if (t->parts) { /* a weight of 4 bits, whose numbers take more bytes than the file */
+            uint8_t first[8];
+            MUST(!t->loadable || ls_weight_read_range(t, LS_F64, 0, 1, first) == LS_OK);
+            void *all = t->loadable ? malloc((size_t)ls_type_count(&t->type) * 4 + 1) : NULL;
+            MUST(!all || ls_weight_read(t, LS_F32, all) == LS_OK);
+            free(all);
+            continue;
+        }
         MUST(t->offset <= size && t->bytes <= size - t->offset);
         total += t->bytes;
         uint8_t seen = 0;

@@ -21,11 +21,16 @@
 #define TYPED_POSITIVE(t, ...) { t, FILL_POSITIVE, 0, (int)COUNT(int64_t, __VA_ARGS__), { __VA_ARGS__ } }
 #define INDEX(n, ...) { LS_I32, FILL_INDEX, n, (int)COUNT(int64_t, __VA_ARGS__), { __VA_ARGS__ } }
 #define ID(n, ...) { LS_I32, FILL_ID, n, (int)COUNT(int64_t, __VA_ARGS__), { __VA_ARGS__ } }
+#define BYTES(...) { LS_U8, FILL_ID, 256, (int)COUNT(int64_t, __VA_ARGS__), { __VA_ARGS__ } }
 #define SCALAR(t, x) { t, FILL_CONST, x, 0, { 0 } }
 #define X_SCALAR { DATA, FILL_NORMAL, 0, 0, { 0 } }
 #define RESULT(t, ...) { t, FILL_RESULT, 0, (int)COUNT(int64_t, __VA_ARGS__), { __VA_ARGS__ } }
 #define RESULT_SCALAR(t) { t, FILL_RESULT, 0, 0, { 0 } }
 #define ABSENT { 0, FILL_CONST, 0, -1, { 0 } }
+
+#define DEQUANTIZE(about, type) \
+    { .op = "dequantize", .what = about, .n_in = 2, .in = { BYTES(6, 128), TYPED(LS_F32, 6, 4) }, \
+        .attrs = ATTRS(ls_cast_attrs, type), .compare = COMPARE_EXACT, .f32_only = true }
 
 /* BOX(n, { sizes of the whole }, { starts }, { sizes }) */
 #define BOX(n, ...) (&(const ls_box){ n, __VA_ARGS__ })
@@ -52,6 +57,15 @@
     { .op = "linear", .what = about, .n_in = 2, .in = { X(R, K), X(N, K) }, \
         .attrs = LINEAR_ACT(LS_ACT_NONE), .compare = COMPARE_SUM, \
       .reduce = K, .extreme = EXTREME_WIDE, .batch_in = 1, __VA_ARGS__ }
+#define LINEAR_CODES(about, R, K, N) \
+    { .op = "linear", .what = "4 bits, " about, .n_in = 5, \
+        .in = { X(R, K), BYTES(N, (K) / 2), X(N), X(R, N), TYPED(LS_F32, N, (K) / 64) }, \
+        .attrs = LINEAR_ACT(LS_ACT_NONE), .compare = COMPARE_SUM, .reduce = K, .no_gradient = true, \
+      .batch_in = 9 }
+#define LINEAR_DX_CODES(about, R, N, K) \
+    { .op = "linear_dx", .what = "4 bits, " about, .n_in = 5, \
+        .in = { X(R, N), BYTES(N, (K) / 2), ABSENT, X(R, K), TYPED(LS_F32, N, (K) / 64) }, \
+        .attrs = LINEAR_ACT(LS_ACT_NONE), .compare = COMPARE_SUM, .reduce = N, .batch_in = 9 }
 #define LINEAR_DX(about, R, N, K, ...) \
     { .op = "linear_dx", .what = about, .n_in = 2, .in = { X(R, N), X(N, K) }, \
         .attrs = LINEAR_ACT(LS_ACT_NONE), .compare = COMPARE_SUM, \

@@ -38,6 +38,7 @@ static const struct {
     { "device_memory", "a step that needs more is refused" },
     { "model.type", "it is the model" },
     { "model.init", "every recipe begins with it" },
+    { "model.base", "weights of linear layers rest so; a model without any refuses it" },
     { "data.type", "it is the data" },
     { "data.shuffle", "every epoch has an order" },
     { "train.epochs", "the last step follows from it" },

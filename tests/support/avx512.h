@@ -131,6 +131,28 @@ WIDE_FN __m512i wide_cvtepu16_epi32(__m256i a)
     LANES(16, ALL) r.i[i] = x.h[i];
     return r.si;
 }
+WIDE_FN __m512i wide_cvtepu8_epi32(__m128i a)
+{
+    uint8_t x[16];
+    wide_512 r;
+    memcpy(x, &a, sizeof x);
+    LANES(16, ALL) r.i[i] = x[i];
+    return r.si;
+}
+WIDE_FN __m256i wide_permutexvar_epi16_256(__m256i at, __m256i a)
+{
+    const wide_256 k = { .si = at }, x = { .si = a };
+    wide_256 r;
+    LANES(16, ALL) r.h[i] = x.h[k.h[i] & 15];
+    return r.si;
+}
+WIDE_FN __m512 wide_permutexvar_ps(__m512i at, __m512 a)
+{
+    const wide_512 k = { .si = at }, x = { .ps = a };
+    wide_512 r;
+    LANES(16, ALL) r.f[i] = x.f[k.i[i] & 15];
+    return r.ps;
+}
 WIDE_FN __m256i wide_cvtepi32_epi16(__m512i a)
 {
     const wide_512 x = { .si = a };
@@ -215,13 +237,16 @@ WIDE_FN __m512 wide_dpbf16_ps(__m512 sum, __m512bh a, __m512bh b)
 #undef _mm512_cmp_ps_mask
 #undef _mm512_cvtps_ph
 #undef _mm512_extractf32x8_ps
+#undef _mm512_extracti64x4_epi64
 #undef _mm512_inserti64x4
 #undef _mm512_roundscale_ps
 #undef _mm512_slli_epi64
 #undef _mm512_srli_epi64
 #define _mm256_mask_storeu_epi16 wide_mask_storeu_epi16_256
 #define _mm256_maskz_loadu_epi16 wide_maskz_loadu_epi16_256
+#define _mm256_permutexvar_epi16 wide_permutexvar_epi16_256
 #define _mm512_castps512_ps256 LOW_PS
+#define _mm512_castsi512_si256(a) (((wide_512){ .si = (a) }).half_si[0])
 #define _mm512_castsi256_si512 wide_castsi256
 #define _mm512_cmp_ps_mask wide_cmp_ps_mask
 #define _mm512_cmpeq_epi32_mask wide_cmpeq_epi32
@@ -229,11 +254,13 @@ WIDE_FN __m512 wide_dpbf16_ps(__m512 sum, __m512bh a, __m512bh b)
 #define _mm512_cvtepi32_epi16 wide_cvtepi32_epi16
 #define _mm512_cvtepu16_epi32 wide_cvtepu16_epi32
 #define _mm512_cvtneps_pbh wide_cvtneps_pbh
+#define _mm512_cvtepu8_epi32 wide_cvtepu8_epi32
 #define _mm512_cvtph_ps wide_cvtph_ps
 #define _mm512_cvtps_epi32 wide_cvtps_epi32
 #define _mm512_cvtps_ph wide_cvtps_ph
 #define _mm512_dpbf16_ps wide_dpbf16_ps
 #define _mm512_extractf32x8_ps wide_extractf32x8
+#define _mm512_extracti64x4_epi64(a, k) (((wide_512){ .si = (a) }).half_si[k])
 #define _mm512_fmadd_ps wide_fmadd_ps
 #define _mm512_fnmadd_ps wide_fnmadd_ps
 #define _mm512_inserti64x4 wide_inserti64x4
@@ -246,6 +273,7 @@ WIDE_FN __m512 wide_dpbf16_ps(__m512 sum, __m512bh a, __m512bh b)
 #define _mm512_max_ps wide_max_ps
 #define _mm512_min_ps wide_min_ps
 #define _mm512_mul_epu32 wide_mul_epu32
+#define _mm512_permutexvar_ps wide_permutexvar_ps
 #define _mm512_roundscale_ps(a, mode) wide_floor_ps(a) /* the only mode in use */
 #define _mm512_set1_epi64 wide_set1_epi64
 #define _mm512_set1_ps wide_set1_ps

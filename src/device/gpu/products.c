@@ -214,6 +214,8 @@ ls_gpu_product ls_gpu_batch_matmul(const ls_kernel_args *a) /* a, b -> y */
 
 const char *ls_gpu_product_supports(const ls_kernel_args *a)
 {
+    if (gpu_products_given(a, 4))
+        return "weights of 4 bits: dequantize makes numbers of them first";
     for (int i = 0; i < a->n_in + a->n_out; i++) {
         const ls_tensor *t = i < a->n_in ? &a->in[i] : &a->out[i - a->n_in];
         if (!ls_gpu_present(t))

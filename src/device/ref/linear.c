@@ -36,19 +36,29 @@ static size_t product_workspace(const ls_kernel_args *a, int64_t inner, int64_t 
     return sizeof(double) * (size_t)(inner * cols + (a->threads > 1 ? a->threads : 1) * cols);
 }
 
+/* w of linear and linear_dx, of any type, or codes of 4 bits whose scales are the last operand */
+static double weight_at(const ls_kernel_args *a, int64_t row, int64_t col)
+{
+    return given(a, 4) ? ls_ref_round(ls_ref_nf4_at(&a->in[1], &a->in[4], row, col), a->in[0].type.dtype)
+                       : row_get(ref_row(&a->in[1], row), col);
+}
+static int64_t weight_columns(const ls_kernel_args *a)
+{
+    return a->in[1].type.dims[1] * (given(a, 4) ? 2 : 1);
+}
+
 static void product_run(product p, bool b_transposed)
 {
     double *b = p.a->workspace;
     for (int64_t m = 0; m < p.inner; m++)
         for (int64_t j = 0; j < p.cols; j++)
-            b[m * p.cols + j] = b_transposed ? row_get(ref_row(&p.a->in[1], j), m)
-                                             : row_get(ref_row(&p.a->in[1], m), j);
+            b[m * p.cols + j] = b_transposed ? weight_at(p.a, j, m) : weight_at(p.a, m, j);
     p.b = b;
     p.sums = b + p.inner * p.cols;
     ls_parallel_for(p.a->threads, p.rows, product_rows, &p);
 }
 
-/* linear: x, w, bias?, residual? -> y, pre if act */
+/* linear: x, w, bias?, residual?, scales? -> y, pre if act */
 static void finish_linear(const ls_kernel_args *a, int64_t row, int64_t cols, double *sums)
 {
     const ls_act act = (ls_act)((const ls_linear_attrs *)a->attrs)->act;
@@ -68,17 +78,17 @@ static void finish_linear(const ls_kernel_args *a, int64_t row, int64_t cols, do
 void ls_ref_linear(const ls_kernel_args *a)
 {
     const ls_type *x = &a->in[0].type, *w = &a->in[1].type;
-    product_run((product){ a, .rows = ls_type_rows(x), .inner = w->dims[1], .cols = w->dims[0],
+    product_run((product){ a, .rows = ls_type_rows(x), .inner = weight_columns(a), .cols = w->dims[0],
                            .finish = finish_linear },
                 true);
 }
 
 size_t ls_ref_linear_workspace(const ls_kernel_args *a)
 {
-    return product_workspace(a, a->in[1].type.dims[1], a->in[1].type.dims[0]);
+    return product_workspace(a, weight_columns(a), a->in[1].type.dims[0]);
 }
 
-/* linear_dx: dy, w, pre?, addend? -> dx */
+/* linear_dx: dy, w, pre?, addend?, scales? -> dx */
 static void finish_linear_dx(const ls_kernel_args *a, int64_t row, int64_t cols, double *sums)
 {
     const ls_act act = (ls_act)((const ls_linear_attrs *)a->attrs)->act;
@@ -96,14 +106,14 @@ static void finish_linear_dx(const ls_kernel_args *a, int64_t row, int64_t cols,
 void ls_ref_linear_dx(const ls_kernel_args *a)
 {
     const ls_type *dy = &a->in[0].type, *w = &a->in[1].type;
-    product_run((product){ a, .rows = ls_type_rows(dy), .inner = w->dims[0], .cols = w->dims[1],
+    product_run((product){ a, .rows = ls_type_rows(dy), .inner = w->dims[0], .cols = weight_columns(a),
                            .finish = finish_linear_dx },
                 false);
 }
 
 size_t ls_ref_linear_dx_workspace(const ls_kernel_args *a)
 {
-    return product_workspace(a, a->in[1].type.dims[0], a->in[1].type.dims[1]);
+    return product_workspace(a, a->in[1].type.dims[0], weight_columns(a));
 }
 
 /* linear_dw: dy, x -> dw, db if bias */

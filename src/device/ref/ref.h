@@ -53,6 +53,9 @@ static inline bool wanted(const ls_kernel_args *a, int j) { return j < a->n_out 
 double ls_ref_act(ls_act act, double x);
 double ls_ref_act_grad(ls_act act, double dy, double x); /* dy * act'(x) */
 
+/* Number k of a row of a weight of 4 bits (dequantize.c). */
+double ls_ref_nf4_at(const ls_tensor *codes, const ls_tensor *scales, int64_t row, int64_t k);
+
 /* The kernels, by file. */
 #define REF_RUN(name) void ls_ref_##name(const ls_kernel_args *a)
 #define REF_WORKSPACE(name) size_t ls_ref_##name##_workspace(const ls_kernel_args *a)
@@ -62,6 +65,7 @@ double ls_ref_act_grad(ls_act act, double dy, double x); /* dy * act'(x) */
 #undef ELEMENTWISE
 REF_RUN(cast); /* elementwise.c */
 REF_RUN(fused); REF_WORKSPACE(fused);
+REF_RUN(dequantize_scales); REF_RUN(dequantize); /* dequantize.c */
 REF_RUN(fill); REF_RUN(broadcast_to); REF_RUN(permute); REF_RUN(pack);
 REF_RUN(sum_to); REF_RUN(max_to); /* shape.c */
 REF_RUN(cumsum); REF_RUN(gather); REF_RUN(scatter_add); REF_WORKSPACE(scatter_add); /* index.c */

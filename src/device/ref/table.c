@@ -18,7 +18,7 @@ static const ls_kernel KERNELS[] = {
 #define ELEMENTWISE(opcode, name) ROW(name),
 #include "graph/elementwise.list"
 #undef ELEMENTWISE
-    ROW(cast), ROW_WORKSPACE(fused),
+    ROW(cast), ROW_WORKSPACE(fused), ROW(dequantize_scales), ROW(dequantize),
     ROW(fill), ROW(permute), ROW(pack), ROW(broadcast_to), ROW(sum_to), ROW(max_to),
     ROW(cumsum), ROW(gather), ROW_WORKSPACE(scatter_add),
     { .op = "copy", .run = ls_ref_broadcast_to, ANY_STRIDES },

@@ -70,8 +70,11 @@ static void pack_b(const gemm *g, int64_t begin, int64_t end)
         const int64_t n = min_i64(end - begin, panels - first);
         const int64_t steps = steps_of(g, chunk), j = g->j0 + first * g->p.nr;
         float *to = b_of(g, chunk) + first * g->p.nr * steps;
-        g->form->pack_b(&g->p, to, &g->args->in[1], chunk * g->p.chunk, steps, j,
-                        min_i64(g->j1, j + n * g->p.nr));
+        const int64_t end_j = min_i64(g->j1, j + n * g->p.nr);
+        if (gemm_has_codes(g->args))
+            LS_NAME(ls_gemm_pack_nf4)(g->form, &g->p, to, g->args, chunk * g->p.chunk, steps, j, end_j);
+        else
+            g->form->pack_b(&g->p, to, &g->args->in[1], chunk * g->p.chunk, steps, j, end_j);
         begin += n;
     }
 }
@@ -82,7 +85,7 @@ static void pack_b(const gemm *g, int64_t begin, int64_t end)
 static void prefetch_finish(prefetches *f, const gemm *g, int64_t i0, int64_t j, int64_t j1)
 {
     const ls_kernel_args *a = g->args;
-    for (int k = g->p.kind == GEMM_LINEAR ? 3 : 2; k < a->n_in; k++)
+    for (int k = g->p.kind == GEMM_LINEAR ? 3 : 2; k < a->n_in && k < GEMM_SCALES; k++)
         prefetch_columns(f, &a->in[k], i0, j, j1);
     for (int k = 0; k < a->n_out; k++)
         prefetch_columns(f, &a->out[k], i0, j, j1);
@@ -460,6 +463,8 @@ static const char *supports(const ls_kernel_args *a)
 {
     for (int i = 0; i < a->n_in + a->n_out; i++) {
         const ls_tensor *t = i < a->n_in ? &a->in[i] : &a->out[i - a->n_in];
+        if (i < a->n_in && gemm_has_codes(a) && (i == 1 || i == GEMM_SCALES))
+            continue; /* (their types follow from the shape rule) */
         if (present(t) && !is_float16_or_32(t->type.dtype))
             return "only f32, bf16 and f16 (f64 is for device ref)";
         if (present(t) && t->type.dtype != a->in[0].type.dtype)
@@ -470,17 +475,17 @@ static const char *supports(const ls_kernel_args *a)
 
 /* Operands that may be row-strided: all matrices. (The bias is a vector.) */
 const ls_kernel LS_NAME(ls_gemm_kernels)[] = {
-    { .op = "linear", /* x, w, bias?, residual? -> y, pre */
+    { .op = "linear", /* x, w, bias?, residual?, scales? -> y, pre */
       .run = run_linear,
       .workspace = workspace_linear,
       .supports = supports,
-      .rows_in = LS_OPERAND(0) | LS_OPERAND(1) | LS_OPERAND(3),
+      .rows_in = LS_OPERAND(0) | LS_OPERAND(1) | LS_OPERAND(3) | LS_OPERAND(4),
       .rows_out = LS_OPERAND(0) | LS_OPERAND(1) },
-    { .op = "linear_dx", /* dy, w, pre?, addend? -> dx */
+    { .op = "linear_dx", /* dy, w, pre?, addend?, scales? -> dx */
       .run = run_dx,
       .workspace = workspace_dx,
       .supports = supports,
-      .rows_in = LS_OPERAND(0) | LS_OPERAND(1) | LS_OPERAND(2) | LS_OPERAND(3),
+      .rows_in = LS_OPERAND(0) | LS_OPERAND(1) | LS_OPERAND(2) | LS_OPERAND(3) | LS_OPERAND(4),
       .rows_out = LS_OPERAND(0) },
     { .op = "linear_dw", /* dy, x -> dw, db? */
       .run = run_dw,

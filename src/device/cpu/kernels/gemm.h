@@ -208,6 +208,21 @@ void LS_NAME(ls_gemm_copy_a_pairs)(float *to, int64_t to_ld, const ls_tensor *a,
 void LS_NAME(ls_gemm_pack_a_rows)(float *to, int64_t to_ld, float *sums, bool add, const ls_tensor *a,
                                   const int *first_row, int tiles, int64_t k0, int64_t steps);
 
+/* linear and linear_dx of a weight of 4 bits (base/nf4.h): w has its codes, and this operand their scales. */
+enum { GEMM_SCALES = 4 };
+SIMD_FN bool gemm_has_codes(const ls_kernel_args *a)
+{
+    return a->n_in > GEMM_SCALES && present(&a->in[GEMM_SCALES]);
+}
+/* Columns of w. */
+SIMD_FN int64_t gemm_w_cols(const ls_kernel_args *a)
+{
+    return cols_of(&a->in[1]) * (gemm_has_codes(a) ? 2 : 1);
+}
+/* pack_b of a form for such a weight (gemm_nf4.c) */
+void LS_NAME(ls_gemm_pack_nf4)(const gemm_form *f, const gemm_plan *p, float *to, const ls_kernel_args *a,
+                               int64_t k0, int64_t steps, int64_t j0, int64_t j1);
+
 /* linear with a single row (gemm_row.c) */
 void LS_NAME(ls_gemm_row)(const ls_kernel_args *a);
 size_t LS_NAME(ls_gemm_row_workspace)(const ls_kernel_args *a);

@@ -38,7 +38,7 @@ static void set_operands(gemm_plan *p, const ls_kernel_args *a)
 {
     const ls_tensor *x = &a->in[0], *w = &a->in[1];
     p->rows = p->kind == GEMM_DW ? cols_of(x) : rows_of(x);
-    p->cols = p->kind == GEMM_LINEAR ? rows_of(w) : cols_of(w);
+    p->cols = p->kind == GEMM_LINEAR ? rows_of(w) : gemm_w_cols(a);
     p->depth = p->kind == GEMM_DW ? rows_of(x) : cols_of(x);
 }
 

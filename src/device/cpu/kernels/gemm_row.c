@@ -5,6 +5,7 @@
  * column of the output. Each output then has gemm.h's order of summation and so the same bits as in a product
  * of many rows. */
 #include "gemm.h"
+#include "nf4.h"
 
 typedef struct row {
     const ls_kernel_args *a;
@@ -130,6 +131,36 @@ SIMD_FN void columns(ls_dtype t, const row *r, int64_t j, int n, float *sums)
     vf_store(sums, total);
 }
 
+/* The same of a weight of 4 bits: a block of each row becomes numbers at a time. */
+SIMD_FN void columns_of_codes(ls_dtype t, const row *r, int64_t j, int n, float *sums)
+{
+    const ls_tensor *w = &r->a->in[1], *scales = &r->a->in[GEMM_SCALES];
+    const int64_t block = LS_NF4_BLOCK * elem_size(t) / word_size(t), chain = row_chain(t);
+    float room[VF_LANES * LS_NF4_BLOCK]; /* [VF_LANES] blocks of type t */
+    vf total = vf_zero();
+    for (int64_t k0 = 0; k0 < r->words; k0 += chain) {
+        vf sum = vf_zero();
+        for (int64_t k = k0; k < min_i64(r->words, k0 + chain); k += VF_LANES) {
+            const int64_t at = k / block;
+            vf v[VF_LANES];
+            for (int i = 0; i < VF_LANES && k % block == 0; i++) { /* absent rows repeat the last one */
+                const int64_t at_row = j + (i < n ? i : n - 1);
+                const char *codes = elem_at(w, at_row * row_stride(w) + at * LS_NF4_BLOCK / 2);
+                const float *scale = (const float *)elem_at(scales, at_row * row_stride(scales));
+                __builtin_prefetch(codes + 2 * GEMM_LINE);
+                nf4_block(t, (char *)(room + i * LS_NF4_BLOCK), (const uint8_t *)codes, scale[at]);
+            }
+#pragma GCC unroll 16
+            for (int i = 0; i < VF_LANES; i++)
+                v[i] = words_of(t, (const char *)(room + i * LS_NF4_BLOCK) + k % block * word_size(t));
+            transpose(v);
+            sum = add_products(t, sum, r->x + k, v);
+        }
+        total = k0 == 0 ? sum : total + sum;
+    }
+    vf_store(sums, total);
+}
+
 SIMD_FN void part(ls_dtype t, const row *r, int64_t begin, int64_t end)
 {
     const int64_t cols = rows_of(&r->a->in[1]);
@@ -139,7 +170,10 @@ SIMD_FN void part(ls_dtype t, const row *r, int64_t begin, int64_t end)
         const int n = (int)min_i64(ROW_COLUMNS, cols - j);
         const unsigned control = ls_subnormals_off(as_pairs(t));
         for (int c = 0; c < n; c += VF_LANES)
-            columns(t, r, j + c, (int)min_i64(VF_LANES, n - c), sums + c);
+            if (gemm_has_codes(r->a))
+                columns_of_codes(t, r, j + c, (int)min_i64(VF_LANES, n - c), sums + c);
+            else
+                columns(t, r, j + c, (int)min_i64(VF_LANES, n - c), sums + c);
         ls_subnormals_restore(as_pairs(t), control);
         LS_NAME(ls_gemm_finish)(r->a, GEMM_LINEAR, sums, ROW_COLUMNS, 0, 1, j, n);
     }

@@ -30,6 +30,8 @@ const ls_kernel LS_NAME(ls_math_kernels)[] = {
 #include "graph/elementwise.list"
 #undef ELEMENTWISE
     ROW(cast, FLOATS, .any_in = LS_OPERAND(0)),
+    ROW(dequantize_scales),
+    ROW(dequantize, FLOATS, .rows_in = LS_OPERAND(0) | LS_OPERAND(1), .rows_out = LS_OPERAND(0)),
     ROW(fused, .supports = LS_NAME(ls_fused_supports), .any_in = ALL_INPUTS),
     { .op = "random_key", .run = LS_NAME(ls_random_key) },
     ROW(dropout, FLOATS),

@@ -15,6 +15,9 @@ KERNEL(broadcast_to);
 /* sum_to.c */
 KERNEL(sum_to);
 KERNEL(max_to);
+/* dequantize.c */
+KERNEL(dequantize_scales);
+KERNEL(dequantize);
 /* elementwise.c */
 KERNEL(cast);
 KERNEL(fused);
