@@ -174,7 +174,8 @@ static void expect_targets(const char *template, const char *messages, const cha
 static void targets(void **state)
 {
     (void)state;
-    /* what the assistant says is no end; neither is the header a target, where the role is the conversation's
+    /* an end token that the assistant wrote ends nothing; neither is the header a target, where the role is
+     * the conversation's
      */
     expect_targets(CHATML, TALK, "<|im_end|>",
                    "<|im_start|>user\nu<|im_end|>\n<|im_start|>assistant\n[a<|im_end|><|im_end|>]1\n"
@@ -359,7 +360,7 @@ static void own_words(void **state)
     ASSERT_FAILS(render_with("x\n{{ messages[0].content.y.z }}", messages), LS_E_FORMAT,
                  "t.jinja:2: 'y' is undefined");
     json_t *wrong = json_pack("[s]", "x"), *object = json_object();
-    ASSERT_FAILS(render_with("x", wrong), LS_E_FORMAT, "message 0 of the conversation is no object");
+    ASSERT_FAILS(render_with("x", wrong), LS_E_FORMAT, "message 0 of the conversation is not an object");
     ASSERT_FAILS(render_with("x", object), LS_E_FORMAT, "have to be a list");
     json_decref(wrong);
     json_decref(object);

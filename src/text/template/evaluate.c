@@ -212,7 +212,7 @@ static ls_jvalue evaluate(ls_jrender *r, const ls_jnode *n)
     case LS_JN_LIST:
     case LS_JN_TUPLE: return sequence(r, n);
     case LS_JN_DICT: return dictionary(r, n);
-    default: return ls_jundefined(NULL); /* a statement is no expression */
+    default: return ls_jundefined(NULL); /* a statement is not an expression */
     }
 }
 

@@ -41,7 +41,7 @@ static void assign(ls_jrender *r, const ls_jnode *to, ls_jvalue v)
     } else { /* NAMESPACE.NAME */
         const ls_jvalue space = ls_jlook_up(r, to->a->name);
         if (space.kind != LS_JNAMESPACE)
-            ls_jfail(r, LS_E_FORMAT, "'%s' is no namespace: its attribute cannot be set", to->a->name);
+            ls_jfail(r, LS_E_FORMAT, "'%s' is not a namespace: its attribute cannot be set", to->a->name);
         else if (to->name[0] == '_')
             ls_jfail(r, LS_E_FORMAT, "'%s' begins with _: a namespace does not take it", to->name);
         else
@@ -199,7 +199,7 @@ static flow statement(ls_jrender *r, const ls_jnode *n)
     case LS_JN_GENERATION: generation(r, n); return NEXT;
     case LS_JN_BREAK: return BREAK;
     case LS_JN_CONTINUE: return CONTINUE;
-    default: return NEXT; /* an expression is no statement */
+    default: return NEXT; /* an expression is not a statement */
     }
 }
 

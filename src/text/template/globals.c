@@ -104,7 +104,7 @@ static ls_jvalue strftime_now(ls_jrender *r, ls_jvalue of, const ls_jarguments *
     const time_t now = (time_t)r->clock;
     struct tm t;
     if (!gmtime_r(&now, &t))
-        ls_jfail(r, LS_E_ARG, "strftime_now: the clock %lld is no time", (long long)r->clock);
+        ls_jfail(r, LS_E_ARG, "strftime_now: the clock %lld is not a time", (long long)r->clock);
     ls_jbuilder b = { 0 };
     for (size_t i = 0; i < format->n && ls_jstep(r, 0); i++) {
         char text[32];

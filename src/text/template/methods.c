@@ -229,7 +229,7 @@ static ls_jvalue format(ls_jrender *r, ls_jvalue of, const ls_jarguments *a)
     return text_value(ls_jbuilt(r, &b));
 }
 
-/* Capital letters behind all that is no letter. */
+/* A capital letter after each character that is not a letter. */
 static ls_jvalue title(ls_jrender *r, ls_jvalue of, const ls_jarguments *a)
 {
     (void)a;

@@ -123,7 +123,7 @@ static bool begins_other(const char *text, size_t from, size_t to, const char *h
     return false;
 }
 
-/* Where a turn ends whose last byte from the conversation is before `content`: behind the end token before
+/* Where a turn ends whose last byte from the conversation is before `content`: after the end token before
  * `to`. */
 static size_t turn_end(const char *text, size_t content, size_t to, const char *eos,
                        const char *const *specials, size_t n_specials)

@@ -79,7 +79,7 @@ static void variables(ls_jrender *r, const ls_conversation *c)
         const json_t *m = json_array_get(c->messages, i);
         if (!json_is_object(m))
             r->status = ls_fail(LS_E_FORMAT,
-                                "message %zu of the conversation is no object with \"role\" and "
+                                "message %zu of the conversation is not an object with \"role\" and "
                                 "\"content\"",
                                 i);
         else

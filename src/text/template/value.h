@@ -48,7 +48,7 @@ typedef enum ls_jkind {
 
 typedef struct ls_jvalue {
     ls_jkind kind;
-    ls_jorigin origin; /* of what is no text: of its printed form */
+    ls_jorigin origin; /* of a value that is not a text: of its printed form */
     union {
         int64_t i; /* also of LS_JBOOL */
         double f;
