@@ -201,6 +201,15 @@ LS_API ls_status ls_text_open_with(ls_dataset **out, ls_split split, const char 
                                             &(ls_text_options){ LS_TEXT_DEFAULTS, ##__VA_ARGS__ }))
 #endif
 
+/* ---- conversations */
+
+/* Which tokens of a conversation are targets. */
+typedef enum ls_train_on {
+    LS_TRAIN_ON_ASSISTANT, /* what assistants wrote, up to the token that ends the turn */
+    LS_TRAIN_ON_LAST,      /* the same of the last assistant's message */
+    LS_TRAIN_ON_ALL        /* all */
+} ls_train_on;
+
 /* ---- pairs of texts */
 
 typedef struct ls_pairs_options {

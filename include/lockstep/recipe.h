@@ -171,6 +171,10 @@ typedef struct ls_recipe {
         const char *mirror;
         /* types text and pairs, as ls_text_open and ls_pairs_open take them */
         const char *train_text, *eval_text, *tokenizer, *field, *end_token;
+        /* train_text, eval_text: one path or pattern, or several with line feeds between them */
+        ls_real_list weights; /* of the entries of train_text; n 1: none */
+        const char *template; /* type chat, as ls_chat_open takes it */
+        ls_train_on train_on;
         const char *source, *target, *prefix;
         int64_t source_length, target_length, train_samples, eval_samples;
         double eval_fraction, train_percentage; /* train_percentage: of text alone */

@@ -292,8 +292,8 @@ typedef struct numbers {
 static ls_status read_numbers(void *context, int64_t first, int64_t n, bool again, float *out)
 {
     const numbers *x = context;
-    if (ls_weights_proof(x->w) && !again)
-        LS_TRY(prove(x->t, ls_weights_proof(x->w), first, n));
+    if (ls_weights_proof(x->w, x->t) && !again)
+        LS_TRY(prove(x->t, ls_weights_proof(x->w, x->t), first, n));
     return read_range(x->t, LS_F32, first, n, out, x->threads);
 }
 
@@ -303,8 +303,8 @@ static ls_status load_packed(ls_pieces *p, const ls_weights *w, const ls_weight 
     numbers x = { w, t, p->threads };
     const struct ls_nf4_weight *q = t->parts ? t->parts->nf4 : NULL;
     if (q && q->nested) {
-        if (ls_weights_proof(w))
-            LS_TRY(prove(t, ls_weights_proof(w), 0, ls_type_count(&t->type)));
+        if (ls_weights_proof(w, t))
+            LS_TRY(prove(t, ls_weights_proof(w, t), 0, ls_type_count(&t->type)));
         return ls_nf4_copy(p, l, slots, q);
     }
     const ls_status s = ls_nf4_quantize(p, l, slots, read_numbers, &x, p->threads);

@@ -94,6 +94,7 @@ ls_status ls_verb_train(const ls_args *a, const ls_ui *ui);
 ls_status ls_verb_sweep(const ls_args *a, const ls_ui *ui);
 ls_status ls_verb_launch(const ls_args *a, const ls_ui *ui);
 ls_status ls_verb_eval(const ls_args *a, const ls_ui *ui);
+ls_status ls_verb_chat(const ls_args *a, const ls_ui *ui);
 ls_status ls_verb_predict(const ls_args *a, const ls_ui *ui);
 ls_status ls_verb_data(const ls_args *a, const ls_ui *ui);
 ls_status ls_verb_plan(const ls_args *a, const ls_ui *ui);

@@ -101,6 +101,13 @@ ls_status ls_verb_predict(const ls_args *a, const ls_ui *ui)
     return ls_predict_command(&o, ui);
 }
 
+ls_status ls_verb_chat(const ls_args *a, const ls_ui *ui)
+{
+    ls_chat_opts o = { .model = ls_args_recipe(a), .sampling = ls_sampling_default() };
+    LS_TRY(ls_args_take(a, a->verb->options, &o));
+    return ls_chat_command(&o, ui);
+}
+
 ls_status ls_verb_inspect(const ls_args *a, const ls_ui *ui)
 {
     ls_inspect_opts o = { .model = ls_args_recipe(a) };

@@ -253,6 +253,18 @@ const ls_verb LS_VERBS[] = {
           JSON(ls_predict_opts),
           END },
       ls_verb_predict },
+    { "chat", "RUN|CHECKPOINT|FOLDER", 1, 1, true, "talk to a language model",
+      "Answers each line of the input (docs/chat.md). Through a pipe the output has the answers alone.",
+      "lockstep chat runs/my-assistant\nlockstep chat Qwen/Qwen2.5-0.5B-Instruct --system \"Be brief.\"",
+      (const ls_option_row[]){ { FLAG("--best", ls_chat_opts, model.best), BEST_HELP },
+          { "--system", LS_OPTION_TEXT, "TEXT", AT(ls_chat_opts, system), .help = "the system message" },
+          { "--template", LS_OPTION_TEXT, "auto|chatml|FILE", AT(ls_chat_opts, template),
+            .otherwise = "that of the run or model", .help = "the chat template" },
+          { "--tokens", LS_OPTION_INT, "N", AT(ls_chat_opts, tokens), "512", 1, 1 << 24, .help = "at most" },
+          { "--temperature", LS_OPTION_REAL, "T", AT(ls_chat_opts, sampling.temperature), "0", 0, 100,
+            .help = "sample from softmax(logits / T); 0: greedy" },
+          { "--seed", LS_OPTION_INT, "N", AT(ls_chat_opts, sampling.seed), "0", 0, INFINITY, SAMPLING,
+            .help = "seed of the sampled tokens" }, END }, ls_verb_chat },
     { "data", "RECIPE", 1, 1, true, "show the samples that the model will see",
       "Prints the fields of a sample, the classes of the whole split, and the first samples of an epoch,\n"
       "with the random changes that data.augment draws for each. --out writes a page that also shows\n"

@@ -52,7 +52,7 @@ static ls_status match(ls_corpus *out, const char *pattern)
     return LS_OK;
 }
 
-ls_status ls_corpus_find(ls_corpus *out, const char *pattern)
+static ls_status find_one(ls_corpus *out, const char *pattern)
 {
     const char *data = getenv("LOCKSTEP_DATA");
     *out = (ls_corpus){ 0 };
@@ -94,6 +94,51 @@ ls_status ls_corpus_find(ls_corpus *out, const char *pattern)
     return data && *data
                ? ls_fail(LS_E_USAGE, "%s: no such file, neither here nor in LOCKSTEP_DATA, %s", pattern, data)
                : ls_fail(LS_E_USAGE, "%s: no such file here, and LOCKSTEP_DATA is not set", pattern);
+}
+
+/* Takes the files of `more` over. */
+static ls_status corpus_join(ls_corpus *out, ls_corpus *more)
+{
+    char **paths = ls_sys_realloc(out->paths, sizeof *paths * (out->n + more->n));
+    if (!paths)
+        return ls_fail(LS_E_MEMORY, "no memory for a list of %zu files", out->n + more->n);
+    memcpy(paths + out->n, more->paths, sizeof *paths * more->n);
+    out->paths = paths;
+    out->n += more->n;
+    out->bytes += more->bytes;
+    more->n = 0;
+    return LS_OK;
+}
+
+ls_status ls_corpus_find(ls_corpus *out, const char *patterns)
+{
+    ls_status s = LS_OK;
+    *out = (ls_corpus){ 0 };
+    for (const char *at = patterns, *end; at && s == LS_OK; at = end ? end + 1 : NULL) {
+        ls_corpus some = { 0 };
+        end = strchr(at, '\n');
+        char *one = ls_sys_strndup(at, end ? (size_t)(end - at) : strlen(at));
+        s = ls_sys_have(one);
+        if (s == LS_OK)
+            s = find_one(&some, one);
+        if (s == LS_OK)
+            s = corpus_join(out, &some);
+        ls_corpus_release(&some);
+        free(one);
+    }
+    if (s != LS_OK)
+        ls_corpus_release(out);
+    return s;
+}
+
+char *ls_corpus_shown(const char *patterns)
+{
+    ls_str out = { 0 };
+    for (const char *p = patterns; *p; p++)
+        ls_str_add_n(&out, *p == '\n' ? ", " : p, *p == '\n' ? 2 : 1);
+    char *shown = out.no_memory ? NULL : ls_sys_strdup(ls_str_text(&out));
+    ls_str_release(&out);
+    return shown;
 }
 
 void ls_corpus_release(ls_corpus *c)

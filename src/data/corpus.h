@@ -8,10 +8,12 @@ typedef struct ls_corpus {
     size_t n;
     int64_t bytes; /* on disk */
 } ls_corpus;
-/* The files that `pattern` names, sorted: one file, or all that match as in a shell, with * ? [...] and
- * {a,b} or {000..127}. They are looked for in the working folder and then, if the pattern is relative, in
- * LOCKSTEP_DATA. */
-ls_status ls_corpus_find(ls_corpus *out, const char *pattern);
+/* The files that the patterns, with line feeds between them, name. Of each, sorted: one file, or all that
+ * match as in a shell, with * ? [...] and {a,b} or {000..127}. They are looked for in the working folder and
+ * then, if the pattern is relative, in LOCKSTEP_DATA. */
+ls_status ls_corpus_find(ls_corpus *out, const char *patterns);
+/* The patterns with commas between them, for messages; malloc'ed, NULL without memory. */
+char *ls_corpus_shown(const char *patterns);
 void ls_corpus_release(ls_corpus *c); /* may be called twice */
 
 /* The text of a file in memory, inflated if it is gzip: valid UTF-8 without a byte order mark, in lines that

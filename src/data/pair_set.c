@@ -128,7 +128,7 @@ static ls_status open_split(pair_set *d, ls_split split, const char *path, const
     const ls_pair_names names = { o->source, o->target, o->prefix };
     const ls_text_options text = { LS_TEXT_DEFAULTS, .end_token = o->end_token, .threads = o->threads,
                                    .progress = o->progress, .context = o->context };
-    LS_TRY(ls_tokens_open(&d->tokens, path, tokenizer, &names, &text));
+    LS_TRY(ls_tokens_open(&d->tokens, path, tokenizer, &names, NULL, &text));
     const ls_token_footer *f = &d->tokens.footer;
     d->set.end_token = &f->end;
     if (o->vocabulary && f->vocabulary > o->vocabulary)

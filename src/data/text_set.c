@@ -1,6 +1,9 @@
 /* text_set.c - a data set of text files: opens their tokens, which document_set.c makes samples of. */
+#include <stdlib.h>
+
 #include "base/argument.h"
 #include "base/field.h"
+#include "data/corpus.h"
 #include "data/document_set.h"
 
 ls_status ls_text_open_with(ls_dataset **out, ls_split split, const char *path, const char *tokenizer,
@@ -26,11 +29,14 @@ ls_status ls_text_open_with(ls_dataset **out, ls_split split, const char *path, 
         return ls_fail(LS_E_ARG, "train_percentage: %g is not above 0 and at most 100", o->train_percentage);
     const char *files = split == LS_SPLIT_EVAL && *o->eval_path ? o->eval_path : path;
     ls_token_store tokens;
-    LS_TRY(ls_tokens_open(&tokens, files, tokenizer, NULL, o));
+    LS_TRY(ls_tokens_open(&tokens, files, tokenizer, NULL, NULL, o));
+    char *shown = ls_corpus_shown(files);
     const ls_document_set text = {
-        .name = "text", .path = files, .tokenizer = tokenizer, .length = seq_length
+        .name = "text", .path = shown ? shown : files, .tokenizer = tokenizer, .length = seq_length
     };
-    return ls_document_set_open(out, split, &tokens, &text, o);
+    const ls_status s = ls_document_set_open(out, split, &tokens, &text, o);
+    free(shown);
+    return s;
 }
 
 ls_text_options ls_text_options_default(void) { return (ls_text_options){ LS_TEXT_DEFAULTS }; }

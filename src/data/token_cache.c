@@ -18,6 +18,7 @@
 #include "base/stop.h"
 #include "base/str.h"
 #include "base/sys.h"
+#include "data/chat.h"
 #include "data/source_hash.h"
 #include "data/tokenize.h"
 #include "lockstep/tokenizer.h"
@@ -41,13 +42,25 @@ static void add_file(ls_token_store *to, const ls_corpus *c, size_t i, uint64_t 
     }
 }
 
+/* The template of conversations, and what decides which tokens are targets. */
+static ls_status add_chat(uint64_t *key, ls_token_store *to, const ls_token_source *from)
+{
+    ls_chat *chat;
+    LS_TRY(ls_chat_make(&chat, NULL, from->tokenizer_file, from->tokenizer, from->chat));
+    const uint64_t choice[] = { ls_chat_digest(chat), (uint64_t)from->chat->train_on };
+    *key = ls_hash64_more(*key, choice, sizeof choice);
+    to->parts[to->n_parts++] = (ls_dataset_part){ "template", ls_sys_strdup(ls_chat_file(chat)), choice[0] };
+    ls_chat_free(&chat);
+    return LS_OK;
+}
+
 /* Computes the key, and lists the files that it depends on in to->parts. `known`: the folder with remembered
  * hashes of files. */
 static ls_status make_key(uint64_t *key, ls_token_store *to, const ls_token_source *from, const char *known)
 {
     const ls_text_options *o = from->o;
-    const char *field = o->documents == LS_DOCUMENTS_JSON ? o->field : "";
-    uint64_t h = (uint64_t)o->documents;
+    const char *field = o->documents == LS_DOCUMENTS_JSON && !from->chat ? o->field : "";
+    uint64_t h = from->chat ? LS_DOCUMENTS_JSON : (uint64_t)o->documents;
     ls_status s = LS_OK;
     *key = ls_hash64_more(ls_hash_text(o->end_token), field, strlen(field));
     *key = ls_hash64_more(*key, &h, sizeof h) + FORMAT;
@@ -56,7 +69,7 @@ static ls_status make_key(uint64_t *key, ls_token_store *to, const ls_token_sour
                                   from->pairs ? from->pairs->prefix : "" };
     for (int i = 0; from->pairs && i < 3; i++) /* each with its NUL, so that their ends count */
         *key = ls_hash64_more(*key, names[i], strlen(names[i]) + 1);
-    to->parts = ls_sys_calloc((from->corpus.n < MOST_PARTS ? from->corpus.n : MOST_PARTS) + 2,
+    to->parts = ls_sys_calloc((from->corpus.n < MOST_PARTS ? from->corpus.n : MOST_PARTS) + 3,
                               sizeof *to->parts);
     if (!to->parts)
         return ls_fail(LS_E_MEMORY, "no memory to tokenize");
@@ -65,6 +78,8 @@ static ls_status make_key(uint64_t *key, ls_token_store *to, const ls_token_sour
         s = ls_source_hash(&h, from->tokenizer_file, known);
     *key = ls_hash64_more(*key, &h, sizeof h);
     to->parts[to->n_parts++] = (ls_dataset_part){ "tokenizer", ls_sys_strdup(from->tokenizer_file), h };
+    if (from->chat && s == LS_OK)
+        s = add_chat(key, to, from);
     for (size_t i = 0; i < from->corpus.n && s == LS_OK; i++) {
         s = ls_stop_check("looking at the files of %s", from->pattern);
         if (s == LS_OK)
@@ -198,15 +213,18 @@ ls_status ls_tokenizer_find(char **out, const char *name)
 }
 
 ls_status ls_tokens_open(ls_token_store *out, const char *pattern, const char *tokenizer,
-                         const ls_pair_names *pairs, const ls_text_options *o)
+                         const ls_pair_names *pairs, const ls_chat_options *chat, const ls_text_options *o)
 {
     char *cache = ls_cache_dir(), *dir = ls_path_join(cache, "tokens"), *known = ls_path_join(dir, "known");
-    ls_token_source from = { .pattern = pattern, .tokenizer = tokenizer, .pairs = pairs, .o = o };
+    char *shown = ls_corpus_shown(pattern);
+    ls_token_source from = { .pattern = shown, .tokenizer = tokenizer, .pairs = pairs, .chat = chat, .o = o };
     ls_token_store made_of = { 0 };
     uint64_t key;
     ls_status s;
     *out = (ls_token_store){ 0 };
-    s = ls_tokenizer_find(&from.tokenizer_file, tokenizer);
+    s = ls_sys_have(shown);
+    if (s == LS_OK)
+        s = ls_tokenizer_find(&from.tokenizer_file, tokenizer);
     if (s == LS_OK)
         s = ls_corpus_find(&from.corpus, pattern);
     if (s == LS_OK)
@@ -221,6 +239,7 @@ ls_status ls_tokens_open(ls_token_store *out, const char *pattern, const char *t
     }
     ls_corpus_release(&from.corpus);
     free(from.tokenizer_file);
+    free(shown);
     free(known);
     free(dir);
     free(cache);

@@ -12,13 +12,15 @@
 #include "base/thread_pool.h"
 #include "base/stop.h"
 #include "base/sys.h"
+#include "data/chat.h"
 #include "lockstep/tokenizer.h"
 
 enum { BATCH_BYTES = 1 << 22, BATCH_DOCUMENTS = 1 << 14 };
 
-/* of a pair: how many ids are the source's; the target's follow */
+/* Of a pair `source` ids are the source's; the target's follow. Of a conversation `chat` has the ids. */
 typedef struct encoded {
     ls_tokens ids;
+    ls_chat_tokens chat;
     int64_t source;
     ls_status status;
     char *message;
@@ -28,6 +30,7 @@ typedef struct job {
     const ls_token_source *from;
     const ls_text_options *o;
     ls_tokenizer *tokenizer;
+    ls_chat *chat; /* NULL: no conversations */
     ls_token_writer writer;
     const char *path; /* of the file that is being read */
     ls_text_file file;
@@ -59,6 +62,15 @@ static ls_status encode_json(const job *j, const char *line, size_t n, ls_tokens
     return s;
 }
 
+static ls_status encode_chat(const job *j, const char *line, size_t n, ls_chat_tokens *out)
+{
+    json_t *root;
+    LS_TRY(ls_json_parse(&root, line, n, "JSON"));
+    const ls_status s = ls_chat_encode(j->chat, root, j->from->chat->train_on, out);
+    json_decref(root);
+    return s;
+}
+
 static ls_status encode_pair(const job *j, const ls_document *d, encoded *e)
 {
     ls_str source = { 0 }, target = { 0 };
@@ -77,6 +89,8 @@ static ls_status encode(const job *j, const ls_document *d, encoded *e)
 {
     if (j->from->pairs)
         return encode_pair(j, d, e);
+    if (j->chat)
+        return encode_chat(j, j->file.text + d->begin, d->n, &e->chat);
     return (j->o->documents == LS_DOCUMENTS_JSON ? encode_json : encode_text)(j, j->file.text + d->begin,
                                                                               d->n, &e->ids);
 }
@@ -87,7 +101,7 @@ static void encode_some(void *context, int64_t begin, int64_t end, int worker)
     (void)worker;
     for (int64_t i = begin; i < end; i++) {
         encoded *e = &j->results[i];
-        e->ids.n = e->source = 0;
+        e->ids.n = e->source = e->chat.ids.n = 0;
         e->status = encode(j, &j->documents[i], e);
         if (e->status != LS_OK)
             e->message = ls_sys_strdup(ls_error_message());
@@ -96,13 +110,18 @@ static void encode_some(void *context, int64_t begin, int64_t end, int worker)
 
 static ls_status wrong(const job *j, ls_status status, int64_t line, const char *message)
 {
-    return ls_fail(status, "%s, %s at line %lld: %s", j->path, j->from->pairs ? "pair" : "document",
+    return ls_fail(status, "%s, %s at line %lld: %s", j->path,
+                   j->from->pairs  ? "pair"
+                   : j->from->chat ? "conversation"
+                                   : "document",
                    (long long)line, message);
 }
 
+static ls_documents documents_of(const job *j) { return j->chat ? LS_DOCUMENTS_JSON : j->o->documents; }
+
 /* Which unit of the source a row is: the unit that Hugging Face's readers of text count. A blank line is a
  * row, though no document; an empty file, too. */
-static bool rows_are(const job *j, ls_documents how) { return !j->from->pairs && j->o->documents == how; }
+static bool rows_are(const job *j, ls_documents how) { return !j->from->pairs && documents_of(j) == how; }
 
 static ls_status encode_batch(job *j)
 {
@@ -118,7 +137,10 @@ static ls_status encode_batch(job *j)
             return wrong(j, e->status, j->documents[i].line, e->message ? e->message : "out of memory");
         if (j->from->pairs)
             LS_TRY(ls_tokens_put(&j->writer, e->ids.ids, e->source, row));
-        LS_TRY(ls_tokens_put(&j->writer, e->ids.ids + e->source, e->ids.n - e->source, row));
+        if (j->chat)
+            LS_TRY(ls_tokens_put_masked(&j->writer, e->chat.ids.ids, e->chat.targets, e->chat.ids.n, row));
+        else
+            LS_TRY(ls_tokens_put(&j->writer, e->ids.ids + e->source, e->ids.n - e->source, row));
     }
     j->rows += lines || files ? 0 : j->n;
     j->n = 0;
@@ -138,7 +160,7 @@ static ls_status next(job *j, ls_document_cursor *at, ls_document *out, bool *do
 {
     ls_status s = LS_OK;
     if (!j->from->pairs) {
-        *done = !ls_document_next(&j->file, j->o->documents, at, out);
+        *done = !ls_document_next(&j->file, documents_of(j), at, out);
         return s;
     }
     s = ls_pair_file_next(&j->pairs, out, done);
@@ -192,29 +214,18 @@ static ls_status tokenize_files(job *j)
         s = tokenize_file(j, c->paths[i]);
     for (int64_t i = 0; j->results && i < BATCH_DOCUMENTS; i++) {
         free(j->results[i].ids.ids);
+        ls_chat_tokens_release(&j->results[i].chat);
         free(j->results[i].message);
     }
     free(j->documents);
     free(j->results);
     if (s == LS_OK && !j->writer.footer.documents)
-        s = ls_fail(LS_E_USAGE, "%s: no %s in %s", j->from->pattern, j->from->pairs ? "pair" : "text",
+        s = ls_fail(LS_E_USAGE, "%s: no %s in %s", j->from->pattern,
+                    j->from->pairs  ? "pair"
+                    : j->from->chat ? "conversation"
+                                    : "text",
                     c->n == 1 ? "this file" : "these files");
     return s;
-}
-
-ls_status ls_tokenizer_end(int32_t *out, const ls_tokenizer *t, const char *wanted, const char *name)
-{
-    static const char *const USUAL[] = { "<|endoftext|>", "<|end_of_text|>", "</s>", "<eos>" };
-    *out = *wanted ? ls_tokenizer_id(t, wanted) : -1;
-    for (size_t i = 0; i < sizeof USUAL / sizeof USUAL[0] && *out < 0 && !*wanted; i++)
-        *out = ls_tokenizer_id(t, USUAL[i]);
-    if (*out >= 0)
-        return LS_OK;
-    if (*wanted)
-        return ls_fail_field(LS_E_USAGE, "end_token", "the tokenizer %s has no token %s", name, wanted);
-    return ls_fail_field(LS_E_USAGE, "end_token",
-                         "name the token that ends a document; the tokenizer %s has none of %s %s %s %s",
-                         name, USUAL[0], USUAL[1], USUAL[2], USUAL[3]);
 }
 
 /* Sources are padded with id 0, so the tokenizer must not use 0 for text. */
@@ -230,7 +241,10 @@ static ls_status check_pad(const job *j)
 static ls_status tokenize_run(job *j, uint64_t key, const char *path)
 {
     int32_t end;
-    LS_TRY(ls_tokenizer_end(&end, j->tokenizer, j->o->end_token, j->from->tokenizer));
+    if (j->chat)
+        end = ls_chat_end(j->chat);
+    else
+        LS_TRY(ls_tokenizer_end(&end, j->tokenizer, j->o->end_token, j->from->tokenizer));
     if (j->from->pairs)
         LS_TRY(check_pad(j));
     LS_TRY(ls_tokens_create(&j->writer, path, key, ls_tokenizer_size(j->tokenizer), end));
@@ -243,7 +257,10 @@ static ls_status tokenize_run(job *j, uint64_t key, const char *path)
     LS_TRY(ls_tokens_commit(&j->writer, j->rows));
     ls_log_info("tokenized %s: %lld %s, %lld tokens, %.1f s; %s%s", j->from->pattern,
                 (long long)(j->from->pairs ? f.documents / 2 : f.documents),
-                j->from->pairs ? "pairs" : "documents", (long long)f.tokens, ls_now() - j->start,
+                j->from->pairs  ? "pairs"
+                : j->from->chat ? "conversations"
+                                : "documents",
+                (long long)f.tokens, ls_now() - j->start,
                 ls_cache_is_frozen() ? "a dry run keeps none of it" : "kept in ",
                 ls_cache_is_frozen() ? "" : path);
     return LS_OK;
@@ -253,7 +270,12 @@ ls_status ls_tokenize(const ls_token_source *from, uint64_t key, const char *pat
 {
     job j = { .from = from, .o = from->o, .start = ls_now() };
     LS_TRY(ls_tokenizer_open(&j.tokenizer, from->tokenizer_file));
-    ls_status s = tokenize_run(&j, key, path);
+    ls_status s = LS_OK;
+    if (from->chat)
+        s = ls_chat_make(&j.chat, j.tokenizer, from->tokenizer_file, from->tokenizer, from->chat);
+    if (s == LS_OK)
+        s = tokenize_run(&j, key, path);
+    ls_chat_free(&j.chat);
     ls_tokenizer_close(&j.tokenizer);
     return s;
 }

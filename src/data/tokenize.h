@@ -1,5 +1,6 @@
 /* tokenize.h - from text files to a file of tokens. */
 #pragma once
+#include "data/chat.h"
 #include "data/corpus.h"
 #include "data/tokens.h"
 #include "lockstep/tokenizer.h"
@@ -17,7 +18,8 @@ typedef struct ls_token_source {
     const char *tokenizer; /* as the caller gave it */
     char *tokenizer_file;  /* the file, or "bytes" */
     ls_corpus corpus;
-    const ls_pair_names *pairs; /* NULL: documents of text */
+    const ls_pair_names *pairs;  /* NULL: documents of text, */
+    const ls_chat_options *chat; /* or, if not NULL, conversations */
     const ls_text_options *o;
 } ls_token_source;
 

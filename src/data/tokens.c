@@ -11,6 +11,8 @@
                          */
 
 static size_t padded(int64_t bytes) { return (size_t)(bytes + 7) / 8 * 8; }
+/* Bytes of a token: its id, and whether it is a target. */
+static int64_t token_bytes(const ls_token_footer *f) { return f->width + f->masked; }
 static uint64_t footer_hash(const ls_token_footer *f)
 {
     return ls_hash64(f, offsetof(ls_token_footer, hash));
@@ -32,20 +34,22 @@ ls_status ls_tokens_parse(ls_token_store *out, const void *bytes, size_t size, u
     const int64_t most = (int64_t)(size / 2);
     const size_t table = 8 * (size_t)f.documents; /* may wrap; then `fits` is false */
     const bool known = (f.width == 2 || f.width == 4) && f.vocabulary > 0 && f.end >= 0 &&
-                       f.end < f.vocabulary;
+                       f.end < f.vocabulary && (f.masked == 0 || f.masked == 1);
     /* (so that the next line cannot wrap) */
     const bool fits = f.documents > 0 && f.documents <= f.tokens && f.tokens <= most;
-    if (!known || !fits || padded(f.tokens * f.width) + 2 * table + sizeof f != size)
+    if (!known || !fits || padded(f.tokens * token_bytes(&f)) + 2 * table + sizeof f != size)
         return ls_fail(LS_E_FORMAT, "%s: %zu bytes cannot be %lld tokens of %lld documents", what, size,
                        (long long)f.tokens, (long long)f.documents);
-    const int64_t *ends = (const int64_t *)(const void *)(p + padded(f.tokens * f.width));
+    const int64_t *ends = (const int64_t *)(const void *)(p + padded(f.tokens * token_bytes(&f)));
     const int64_t *rows = ends + f.documents;
     bool rising = ls_hash64(ends, table) == f.ends_hash && ls_hash64(rows, table) == f.rows_hash;
     for (int64_t i = 0; i < f.documents && rising; i++)
         rising = ends[i] > (i ? ends[i - 1] : 0) && rows[i] >= (i ? rows[i - 1] : 0);
     if (!rising || ends[f.documents - 1] != f.tokens || rows[f.documents - 1] >= f.rows)
         return ls_fail(LS_E_FORMAT, "%s: the table of documents is damaged", what);
-    *out = (ls_token_store){ .ids = p, .ends = ends, .rows = rows, .footer = f };
+    *out = (ls_token_store){
+        .ids = p, .ends = ends, .rows = rows, .targets = f.masked ? p + f.tokens * f.width : NULL, .footer = f
+    };
     return LS_OK;
 }
 
@@ -53,7 +57,7 @@ ls_status ls_tokens_verify(const ls_token_store *t, const char *what)
 {
     const ls_token_footer *f = &t->footer;
     uint64_t hash;
-    LS_TRY(ls_hash64_long(&hash, t->ids, (size_t)(f->tokens * f->width), what));
+    LS_TRY(ls_hash64_long(&hash, t->ids, (size_t)(f->tokens * token_bytes(f)), what));
     if (hash == f->ids_hash)
         return LS_OK;
     return ls_fail(LS_E_FORMAT, "%s: damaged: the checksum of its %lld tokens is another", what,
@@ -150,19 +154,30 @@ ls_status ls_tokens_put(ls_token_writer *w, const int32_t *ids, int64_t n, int64
     ls_token_footer *f = &w->footer;
     LS_TRY(tokens_grow(w));
     LS_TRY(put_ids(w, ids, n));
-    if (!n || ids[n - 1] != f->end)
+    if (!n || ids[n - 1] != f->end || f->masked)
         LS_TRY(put_ids(w, &f->end, 1));
     w->rows[f->documents] = row;
     w->ends[f->documents++] = f->tokens;
     return LS_OK;
 }
 
+ls_status ls_tokens_put_masked(ls_token_writer *w, const int32_t *ids, const uint8_t *targets, int64_t n,
+                               int64_t row)
+{
+    w->footer.masked = 1;
+    ls_str_add_n(&w->targets, (const char *)targets, (size_t)n);
+    ls_str_add_n(&w->targets, "", 1);
+    return ls_tokens_put(w, ids, n, row);
+}
+
 ls_status ls_tokens_commit(ls_token_writer *w, int64_t rows)
 {
     ls_token_footer *f = &w->footer;
-    const size_t bytes = (size_t)(f->tokens * f->width), table = 8 * (size_t)f->documents;
+    const size_t bytes = (size_t)(f->tokens * token_bytes(f)), table = 8 * (size_t)f->documents;
     ls_status s;
     f->rows = rows;
+    LS_TRY_TO(s, ls_str_status(&w->targets), fail);
+    LS_TRY_TO(s, put_bytes(w, ls_str_text(&w->targets), w->targets.len), fail);
     f->ids_hash = ls_hasher_end(&w->ids);
     f->ends_hash = ls_hash64(w->ends, table);
     f->rows_hash = ls_hash64(w->rows, table);
@@ -181,6 +196,7 @@ void ls_tokens_abort(ls_token_writer *w)
 {
     ls_writer_abort(&w->file);
     ls_hasher_end(&w->ids);
+    ls_str_release(&w->targets);
     free(w->ends);
     free(w->rows);
     w->ends = w->rows = NULL;

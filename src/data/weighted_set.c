@@ -301,6 +301,17 @@ ls_status ls_draws_open(ls_dataset **set, const char *name, bool balance)
     return s;
 }
 
+ls_status ls_draws_give(ls_dataset **set, double *draws)
+{
+    weighted *d = NULL;
+    const ls_status s = wrap(&d, set);
+    if (s == LS_OK)
+        d->draws = draws;
+    else
+        free(draws);
+    return s;
+}
+
 int64_t ls_weighted_row(const ls_dataset *set, int64_t i)
 {
     while (set->close == weighted_close)

@@ -20,6 +20,9 @@ ls_status ls_weighted_open(ls_dataset **set, const char *target, const char *fie
  * weights or, with `balance`, an i32 field [] of classes, of which each then has the same sum of weights.
  * LS_E_SHAPE: no such field; LS_E_NUMERIC: a weight that is not a number from 0 on; no weight above 0. */
 ls_status ls_draws_open(ls_dataset **set, const char *name, bool balance);
+/* The same with the table itself, which is taken over, also on failure: draws[i] is the sum of the weights of
+ * samples 0 to i. */
+ls_status ls_draws_give(ls_dataset **set, double *draws);
 /* As ls_arrays_row, also of a set with weights around one of rows. */
 int64_t ls_weighted_row(const ls_dataset *set, int64_t i);
 const double *ls_dataset_draws(const ls_dataset *set); /* NULL: its samples are not drawn */

@@ -11,6 +11,7 @@
 #include "data/array_file.h"
 #include "data/image_mask.h"
 #include "data/image_set.h"
+#include "data_text.h"
 #include "recipe_setting.h"
 #include "shared_model.h"
 
@@ -215,68 +216,6 @@ ls_status ls_recipe_pictures(ls_dataset **out, const ls_recipe *r, int n, const 
     return ls_images_of_files(out, (int)ls_recipe_channels(r), (int)picture_size(r), &options, n, paths);
 }
 
-/* ---- text */
-
-static ls_status check_files(const ls_recipe *r, const char *files)
-{
-    if (!*r->data.train_text)
-        return ls_fail(LS_E_USAGE, "%s: data.type %s needs data.train_text: %s",
-                       ls_recipe_where(r, "data.type"), r->data.type, files);
-    if (!*r->data.tokenizer)
-        return ls_fail(LS_E_USAGE,
-                       "%s: data.type %s needs data.tokenizer: a tokenizer.json or spiece.model, a folder "
-                       "with one, or `bytes`",
-                       ls_recipe_where(r, "data.type"), r->data.type);
-    return LS_OK;
-}
-
-static ls_status check_text(const ls_recipe *r) { return check_files(r, "text files"); }
-
-static ls_status open_text(ls_dataset **out, const ls_recipe *r, ls_split split, const ls_data_opening *o)
-{
-    const ls_text_options options = { LS_TEXT_DEFAULTS,
-                                      .eval_path = r->data.eval_text,
-                                      .eval_fraction = r->data.eval_fraction,
-                                      .documents = r->data.documents,
-                                      .field = r->data.field,
-                                      .end_token = r->data.end_token,
-                                      .pack = r->data.pack,
-                                      .vocabulary = o->classes,
-                                      .threads = o->threads,
-                                      .progress = o->progress,
-                                      .context = o->context,
-                                      .train_percentage = r->data.train_percentage,
-                                      .too_long = r->data.too_long };
-    return ls_text_open_with(out, split, r->data.train_text, r->data.tokenizer, r->data.seq_length, &options);
-}
-
-static ls_status check_pairs(const ls_recipe *r)
-{
-    LS_TRY(check_files(r, "CSV files or JSON lines"));
-    if (!strcmp(r->data.source, r->data.target))
-        return ls_fail(LS_E_USAGE, "%s: \"%s\" is also data.source; source and target are two columns",
-                       ls_recipe_where_either(r, "data.target", "data.source"), r->data.target);
-    return LS_OK;
-}
-
-static ls_status open_pairs(ls_dataset **out, const ls_recipe *r, ls_split split, const ls_data_opening *o)
-{
-    const ls_pairs_options options = { .source = r->data.source,
-                                       .target = r->data.target,
-                                       .prefix = r->data.prefix,
-                                       .samples = split == LS_SPLIT_TRAIN ? r->data.train_samples
-                                                                          : r->data.eval_samples,
-                                       .eval_path = r->data.eval_text,
-                                       .eval_fraction = r->data.eval_fraction,
-                                       .end_token = r->data.end_token,
-                                       .vocabulary = o->classes,
-                                       .threads = o->threads,
-                                       .progress = o->progress,
-                                       .context = o->context };
-    return ls_pairs_open_with(out, split, r->data.train_text, r->data.tokenizer, r->data.source_length,
-                              r->data.target_length, &options);
-}
-
 /* ---- of a module */
 
 static ls_status check_module(const ls_recipe *r)
@@ -311,10 +250,12 @@ const ls_data_row LS_DATA[] = {
       LS_SAMPLES_IMAGES, "listing", check_pictures, open_pictures, true, false },
     { "shapes", "path mean std" AUGMENT, LS_SAMPLES_IMAGES, "drawing", check_known, open_images, false,
       true },
-    { "text", FILES "train_percentage documents field seq_length pack too_long", LS_SAMPLES_TEXT,
-      "tokenizing", check_text, open_text, false, false },
+    { "text", FILES "weights train_percentage documents field seq_length pack too_long", LS_SAMPLES_TEXT,
+      "tokenizing", ls_data_check_text, ls_data_open_text, false, false },
+    { "chat", FILES "weights train_percentage template train_on seq_length pack too_long", LS_SAMPLES_TEXT,
+      "tokenizing", ls_data_check_chat, ls_data_open_chat, false, false },
     { "pairs", FILES "source target prefix source_length target_length train_samples eval_samples",
-      LS_SAMPLES_PAIRS, "tokenizing", check_pairs, open_pairs, false, false },
+      LS_SAMPLES_PAIRS, "tokenizing", ls_data_check_pairs, ls_data_open_pairs, false, false },
     { "arrays", "train eval class_names eval_fraction missing sampler tokenizer", LS_SAMPLES_FIELDS,
       "reading", ls_check_arrays, ls_open_arrays, false, true },
     { "module", "config", LS_SAMPLES_FIELDS, "reading", check_module, open_module, false, true },

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "lockstep/recipe.h"
+#include "data/chat.h"
 #include "data/augment.h"
 #include "model_row.h"
 
@@ -58,6 +59,12 @@ static inline const char *ls_recipe_class_names(const ls_recipe *r, const char *
 
 /* Whether the loss is of classes of the words of a text: its output is [tokens, classes]. */
 bool ls_recipe_has_tags(const ls_recipe *r, const ls_task_loss *l);
+
+/* data.pack as the data set takes it. */
+ls_pack_choice ls_recipe_pack(const ls_recipe *r);
+/* How the recipe's conversations become tokens; *folder, malloc'ed, must outlive *out. `text` is copied. */
+ls_status ls_recipe_chat(ls_chat_options *out, char **folder, const ls_recipe *r,
+                         const ls_text_options *text);
 
 /* What data.augment asks for. */
 ls_augment ls_recipe_augment(const ls_recipe *r);

@@ -1,6 +1,7 @@
 /* model_decoder.c - the rows of the models that predict the next token: Hugging Face's Llama, Qwen2, Qwen3
  * and Mistral. The keys of their config.json, and the values of absent keys, are those of transformers 4 and
  * 5 (configuration_llama.py, ...). */
+#include "data_row.h"
 #include "key_row.h"
 #include "model_row.h"
 #include "recipe_setting.h"
@@ -40,7 +41,7 @@ static void decoder_config(ls_decoder_config *out, const ls_recipe *r, const voi
                                 .tied = r->model.tied,
                                 .qkv_bias = p->qkv_bias,
                                 .block = p->block,
-                                .packed = r->data.pack == LS_PACK_DOCUMENTS,
+                                .packed = ls_recipe_pack(r) == LS_PACK_DOCUMENTS,
                                 .rope_scaling = scaling_of(r),
                                 .head_norms = p->head_norms,
                                 .window = r->model.window,

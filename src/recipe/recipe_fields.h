@@ -7,6 +7,7 @@
 typedef enum ls_key_kind {
     LS_KEY_TEXT,    /* const char * */
     LS_KEY_WORDS,   /* const char *: words with spaces between them; a list of words too */
+    LS_KEY_PATHS,   /* const char *: paths with line feeds between them; one, or a list */
     LS_KEY_INT,     /* int64_t */
     LS_KEY_REAL,    /* double */
     LS_KEY_BOOL,    /* bool */

@@ -12,7 +12,8 @@
  * words. The names of the run and of its storage are the names of folders, for all to see. */
 static void record(const ls_key *k, const ls_recipe *r, bool sealed, ls_str *out)
 {
-    const bool text = k->kind == LS_KEY_TEXT || k->kind == LS_KEY_FILES || k->kind == LS_KEY_TREE;
+    const bool text = k->kind == LS_KEY_TEXT || k->kind == LS_KEY_PATHS || k->kind == LS_KEY_FILES ||
+                      k->kind == LS_KEY_TREE;
     const ls_yaml *v = ls_recipe_setting(r->state, k->key)->value;
     if (v && text && strncmp(k->key, "run.", 4) && ls_yaml_has_names(v))
         ls_yaml_record(out, v, sealed);

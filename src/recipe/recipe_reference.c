@@ -10,6 +10,7 @@ static void type_text(const ls_key *k, ls_str *out)
 {
     static const char *const NAMES[] = {
         [LS_KEY_TEXT] = "text",
+        [LS_KEY_PATHS] = "text, or a list of them",
         [LS_KEY_WORDS] = "words, or a list of them",
         [LS_KEY_INT] = "whole number",
         [LS_KEY_REAL] = "number",

@@ -73,6 +73,7 @@ const ls_option_key LS_OPTION_KEYS[] = {
     { "end_token", "data.end_token" },
     { "seq_length", "data.seq_length" },
     { "too_long", "data.too_long" },
+    { "template", "data.template" },
     { "source", "data.source" },
     { "target", "data.target" },
     { "eval_fraction", "data.eval_fraction" },

@@ -290,15 +290,16 @@ static ls_status read_reshard(const ls_yaml *v, const char *where, int64_t *out)
     return LS_OK;
 }
 
-/* [class:A, class:B] -> "class:A class:B" */
-static ls_status read_words(const ls_yaml *v, ls_arena *a, const char *where, const char **out)
+/* [class:A, class:B] -> "class:A class:B", or with line feeds between paths */
+static ls_status read_words(const ls_yaml *v, ls_arena *a, const char *where, const char *between,
+                            const char **out)
 {
     const char *words = "";
     for (const ls_yaml *c = v->child; c; c = c->next) {
         const ls_yaml *word = ls_yaml_real(c);
         if (word->kind != LS_YAML_SCALAR)
             return wants(where, "a list of words", shape_name(word));
-        words = ls_arena_printf(a, "%s%s%s", words, *words ? " " : "", word->text);
+        words = ls_arena_printf(a, "%s%s%s", words, *words ? between : "", word->text);
     }
     *out = words;
     return ls_arena_status(a);
@@ -334,8 +335,9 @@ ls_status ls_value_read(const ls_key *k, ls_recipe *r, const ls_yaml *v, ls_aren
         v = &meant;
     switch (k->kind) {
     case LS_KEY_WORDS:
+    case LS_KEY_PATHS:
         if (v->kind == LS_YAML_LIST)
-            return read_words(v, a, where, MEMBER(const char *, r, k));
+            return read_words(v, a, where, k->kind == LS_KEY_PATHS ? "\n" : " ", MEMBER(const char *, r, k));
         /* fall through */
     case LS_KEY_TEXT:
         if (v->kind != LS_YAML_SCALAR)
@@ -396,12 +398,30 @@ static void print_real(ls_str *out, double x)
     ls_str_add(out, ls_format_f64(buffer, x));
 }
 
+/* A path, or a list of them. */
+static void print_paths(ls_str *out, const char *paths)
+{
+    const bool list = strchr(paths, '\n');
+    ls_str_add(out, list ? "[" : "");
+    for (const char *at = paths, *end; at; at = end ? end + 1 : NULL) {
+        ls_str one = { 0 };
+        end = strchr(at, '\n');
+        ls_str_add_n(&one, at, end ? (size_t)(end - at) : strlen(at));
+        ls_str_add(out, at == paths ? "" : ", ");
+        ls_yaml_print_text(out, ls_str_text(&one));
+        ls_str_inherit(out, &one);
+        ls_str_release(&one);
+    }
+    ls_str_add(out, list ? "]" : "");
+}
+
 void ls_value_print(const ls_key *k, const ls_recipe *r, ls_str *out)
 {
     switch (k->kind) {
     case LS_KEY_TEXT:
     case LS_KEY_WORDS:
     case LS_KEY_WORD: ls_yaml_print_text(out, *CONST_MEMBER(char *, r, k)); break;
+    case LS_KEY_PATHS: print_paths(out, *CONST_MEMBER(char *, r, k)); break;
     case LS_KEY_INT: ls_str_printf(out, "%lld", (long long)*CONST_MEMBER(int64_t, r, k)); break;
     case LS_KEY_REAL: print_real(out, *CONST_MEMBER(double, r, k)); break;
     case LS_KEY_BOOL: ls_str_add(out, *CONST_MEMBER(bool, r, k) ? "true" : "false"); break;

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 
 #include "base/sys.h"
+#include "specials.h"
 #include "text.h"
 
 static bool origin_grow(ls_origin *t, size_t n)
@@ -43,14 +44,17 @@ void ls_origin_release(ls_origin *t)
 
 /* ---- tokens */
 
-static ls_status more_ids(ls_tokens *t)
+ls_status ls_tokens_add(ls_tokens *t, int32_t id)
 {
-    const int64_t room = t->room ? 2 * t->room : 64;
-    int32_t *ids = ls_sys_realloc(t->ids, sizeof *ids * (size_t)room);
-    if (!ids)
-        return ls_fail(LS_E_MEMORY, "no memory for %lld ids of a text", (long long)room);
-    t->ids = ids;
-    t->room = room;
+    if (t->n == t->room) {
+        const int64_t room = t->room ? 2 * t->room : 64;
+        int32_t *ids = ls_sys_realloc(t->ids, sizeof *ids * (size_t)room);
+        if (!ids)
+            return ls_fail(LS_E_MEMORY, "no memory for %lld ids of a text", (long long)room);
+        t->ids = ids;
+        t->room = room;
+    }
+    t->ids[t->n++] = id;
     return LS_OK;
 }
 
@@ -67,11 +71,9 @@ static ls_status more_ranges(ls_text_ranges *r)
 
 ls_status ls_encoding_add(ls_encoding *e, int32_t id, ls_text_range range)
 {
-    if (e->ids->n == e->ids->room)
-        LS_TRY(more_ids(e->ids));
+    LS_TRY(ls_tokens_add(e->ids, id));
     if (e->ranges && e->ranges->n == e->ranges->room)
         LS_TRY(more_ranges(e->ranges));
-    e->ids->ids[e->ids->n++] = id;
     if (e->ranges)
         e->ranges->at[e->ranges->n++] = range;
     return LS_OK;

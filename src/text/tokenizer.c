@@ -5,6 +5,7 @@
 
 #include "base/argument.h"
 #include "base/stop.h"
+#include "specials.h"
 #include "text.h"
 
 int32_t ls_tokenizer_size(const ls_tokenizer *t)
@@ -39,6 +40,19 @@ bool ls_tokenizer_has_text(const ls_tokenizer *t, int32_t id)
 {
     const ls_added *a = added_of(t, id);
     return ls_tokenizer_token(t, id) && !(a && a->special);
+}
+
+const char *ls_tokenizer_special(const ls_tokenizer *t, int i)
+{
+    for (int k = 0; k < t->n_added; k++)
+        if (t->added[k].special && i-- == 0)
+            return t->added[k].text;
+    return NULL;
+}
+
+bool ls_tokenizer_is_special(const ls_tokenizer *t, int32_t id)
+{
+    return id >= 0 && id < t->vocab.size && t->special[id];
 }
 
 /* ---- text to ids */

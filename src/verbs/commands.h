@@ -87,6 +87,15 @@ typedef struct ls_predict_opts {
     char *const *argv; /* of this process: ranks are started with the same words */
 } ls_predict_opts;
 
+/* chat: a conversation, a line of stdin each turn. */
+typedef struct ls_chat_opts {
+    ls_recipe_arg model;  /* a run, a checkpoint or a Hugging Face folder */
+    const char *system;   /* --system: the system message; NULL: none */
+    const char *template; /* --template: as data.template; NULL: that of the recipe */
+    int64_t tokens;       /* of an answer, at most */
+    ls_sampling sampling;
+} ls_chat_opts;
+
 /* data: what a model will see of a split. */
 typedef struct ls_data_opts {
     ls_recipe_arg recipe;
@@ -163,6 +172,7 @@ ls_status ls_train_command(const ls_train_opts *o, const ls_ui *ui);
 ls_status ls_sweep_command(const ls_sweep_opts *o, const ls_ui *ui);
 ls_status ls_launch_command(const ls_launch_command_opts *o, const ls_ui *ui);
 ls_status ls_eval_command(const ls_eval_opts *o, const ls_ui *ui);
+ls_status ls_chat_command(const ls_chat_opts *o, const ls_ui *ui);
 ls_status ls_predict_command(const ls_predict_opts *o, const ls_ui *ui);
 ls_status ls_data_command(const ls_data_opts *o, const ls_ui *ui);
 ls_status ls_plan_command(const ls_plan_command_opts *o, const ls_ui *ui);

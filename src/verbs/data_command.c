@@ -11,6 +11,7 @@
 #include "base/sys.h"
 #include "commands.h"
 #include "data/weighted_set.h"
+#include "data_chat.h"
 #include "data_page.h"
 #include "recipe/model_row.h"
 #include "screen/table.h"
@@ -136,6 +137,8 @@ static ls_status tables(const ls_data_view *v, const ls_ui *ui)
         LS_TRY(print(ui->out, &t, ui->width, LS_OK));
         advise(ui->out, v);
     }
+    if (!strcmp(v->set->name, "chat"))
+        return ls_data_chat_print(v, ui);
     /* where a sample is, if its number does not say it */
     ls_column columns[5] = { [4] = { v->set->file ? "file" : "row", true, 1 } };
     memcpy(columns, v->tokenizer ? TEXTS : CHANGES, 4 * sizeof *columns);

@@ -119,7 +119,7 @@ static void masks(void **state)
         ls_token_store tokens;
         ls_text_options o = packed;
         o.pack = (ls_pack_choice)pack;
-        assert_ok(ls_tokens_open(&tokens, documents(), "bytes", NULL, &o));
+        assert_ok(ls_tokens_open(&tokens, documents(), "bytes", NULL, NULL, &o));
         tokens.targets = ONLY;
         assert_ok(ls_document_set_open(
             &set, LS_SPLIT_TRAIN, &tokens,

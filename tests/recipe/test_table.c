@@ -95,6 +95,7 @@ static const char *other_value(const ls_key *k, char buffer[64])
             return SPECIAL[i][1];
     switch (k->kind) {
     case LS_KEY_WORDS:
+    case LS_KEY_PATHS:
     case LS_KEY_TEXT: return "\"a \\\"b\\\": #c $${d}\\\\\"";
     case LS_KEY_INT: snprintf(buffer, 64, "%d", 1 + atoi(k->fallback)); return buffer;
     case LS_KEY_REAL:
@@ -143,6 +144,10 @@ static int conditions(const ls_key *k, const char **sets, char (*made)[64])
         !strncmp(only, "model.type mistral", 18) || !strncmp(only, "model.type gemma3", 17) ||
         !strncmp(only, "model.type gpt2", 15))
         sets[n++] = "data={type: text, train_text: a, tokenizer: bytes}";
+    if (!strncmp(only, "data.type chat", 14)) {
+        sets[n++] = "model={type: llama}";
+        sets[n++] = "data={type: chat, train_text: a, tokenizer: bytes}";
+    }
     if (!strcmp(only, "data.type pairs"))
         sets[n++] = "model.type=t5";
     if (!strncmp(only, "model.type unet", 15)) {
