@@ -1,5 +1,6 @@
 /* model_gpt2.c - the row of Hugging Face's GPT2LMHeadModel. The keys of its config.json, and the values of
  * absent keys, are those of transformers 4 and 5 (configuration_gpt2.py). */
+#include "data_row.h"
 #include "model_row.h"
 #include "recipe_setting.h"
 
@@ -17,7 +18,7 @@ static void config_of(ls_gpt2_config *out, const ls_recipe *r)
                              .dropout = r->model.dropout,
                              .attention_dropout = r->model.attention_dropout,
                              .tied = r->model.tied,
-                             .packed = r->data.pack == LS_PACK_DOCUMENTS };
+                             .packed = ls_recipe_pack(r) == LS_PACK_DOCUMENTS };
 }
 
 static ls_status gpt2_build(ls_graph *g, const ls_recipe *r, const void *preset, int64_t batch)
