@@ -256,8 +256,7 @@ LS_API ls_status ls_pairs_open_with(ls_dataset **out, ls_split split, const char
 
 /* A set in memory, for an evaluation or a scaling: copies `values` [n, sample] as a field of all its samples,
  * in any strides. The first field makes the set (*set is NULL before) and says n. Before anything reads it.
- * LS_E_ARG: the set has the field already, or was not made here; LS_E_SHAPE: another n, or no samples. Local.
- */
+ * Local. LS_E_ARG: the set has the field already, or was not made here; LS_E_SHAPE: another n, or none. */
 LS_API ls_status ls_dataset_put(ls_dataset **set, const char *field, const ls_tensor *values);
 
 /* Which numbers a float field may have. */

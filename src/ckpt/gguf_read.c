@@ -227,7 +227,7 @@ static ls_status get_tensor(source *f, ls_weight *t)
 }
 
 /* Sets the places of the data, which begin behind the head. */
-static ls_status place(const source *f, int64_t n, ls_weight *list)
+static ls_status gguf_place(const source *f, int64_t n, ls_weight *list)
 {
     const uint64_t begin = (f->at + f->alignment - 1) / f->alignment * f->alignment;
     for (int64_t i = 0; i < n; i++) {
@@ -262,7 +262,7 @@ static ls_status parse(source *f, ls_weight **tensors, int64_t *count, json_t *k
     LS_TRY(ls_arena_status(f->arena));
     for (uint64_t i = 0; i < n; i++)
         LS_TRY(get_tensor(f, &list[i]));
-    LS_TRY(place(f, (int64_t)n, list));
+    LS_TRY(gguf_place(f, (int64_t)n, list));
     *tensors = list;
     *count = (int64_t)n;
     return LS_OK;

@@ -196,75 +196,7 @@ const ls_verb LS_VERBS[] = {
                                JSON(ls_eval_opts),
                                END },
       ls_verb_eval },
-    { "predict", "RUN|CHECKPOINT [FILE...]", 1, LS_MAX_ARGS, true,
-      "predict samples, images or rows of a table, generate text",
-      "Prints a table of predictions, for images (JPEG, PNG, PGM, PPM) or for samples of the evaluation\n"
-      "split. --out FILE.svg or FILE.png draws the images with their predictions, --show prints them on\n"
-      "the terminal. --out FILE.npy, FILE.csv or FILE.jsonl writes the outputs of the model for every\n"
-      "sample of the split, in order, or of a recipe with data.type images for the images; a T5 model\n"
-      "writes its texts to FILE.jsonl. Of a recipe with data.type arrays, FILE has new rows: it needs the\n"
-      "columns that the model reads, not the targets. FIELD=FILE names the file of one field. A folder\n"
-      "stands for the images in it.\n"
-      "With --prompt, a language model continues the text, and a T5 model generates the target of the\n"
-      "text. Decoding is greedy by default; --beams searches, --temperature samples, reproducibly for a\n"
-      "given --seed. The first argument may then also be a Hugging Face folder of a llama, qwen2 or t5\n"
-      "model. With --workers N the layers of the model are split over N ranks (tensor parallel).",
-      "lockstep predict runs/vit-fashion-mnist --random 24 --seed 1 --out predictions.svg\n"
-      "lockstep predict runs/vit-fashion-mnist shoe.png --resize\n"
-      "lockstep predict runs/vit-fashion-mnist --out logits.npy --output logits\n"
-      "lockstep predict runs/rooms new.csv --out predictions.csv\n"
-      "lockstep predict runs/vit-fashion-mnist --wrong --out mistakes.html\n"
-      "lockstep predict runs/llama-shakespeare --prompt \"My lord,\" --tokens 200 --temperature 0.8 --top-k "
-      "40\n"
-      "lockstep predict runs/t5-summarise --prompt \"A long story\" --beams 4\n"
-      "lockstep predict Qwen/Qwen2.5-0.5B --prompt \"Once upon a time\" --workers 2\n"
-      "lockstep predict runs/t5-summarise --out summaries.jsonl",
-      (const ls_option_row[]){
-          { FLAG("--best", ls_predict_opts, model.best), BEST_HELP },
-          ITS_BASE,
-          { "--split", LS_OPTION_CHOICE, NULL, AT(ls_predict_opts, train_split), "eval",
-            WORDS("eval", "train"), EXCLUDES("--prompt"), .help = "which samples" },
-          { "--first", LS_OPTION_INT, "N", AT(ls_predict_opts, first), "0", 0, INFINITY, EXCLUDES("--prompt"),
-            .help = "first sample" },
-          { "--count", LS_OPTION_INT, "N", AT(ls_predict_opts, count), NULL, 1, INFINITY,
-            EXCLUDES("--prompt"), .otherwise = "10; with --wrong 60; with --out FILE.npy, .csv, .jsonl all",
-            .help = "number of samples" },
-          { "--random", LS_OPTION_INT, "N", AT(ls_predict_opts, random), NULL, 1, INFINITY,
-            EXCLUDES("--prompt", "--first", "--count", "--wrong"), .otherwise = "in order",
-            .help = "N samples of the split, drawn without repetition from --seed" },
-          { FLAG("--resize", ls_predict_opts, resize), EXCLUDES("--prompt", WHOLE_SPLIT),
-            .help = "scale image files to the model's size" },
-          { "--out", LS_OPTION_FILE, "FILE", AT(ls_predict_opts, out), EXCLUDES("--prompt"),
-            .help = "draw the images: .svg, .png; write all predictions: .npy, .csv, .jsonl; texts: .jsonl; "
-                    "with --wrong the page: .html, of a table the rows: .csv, .jsonl" },
-          { FLAG("--wrong", ls_predict_opts, wrong),
-            EXCLUDES("--prompt", "--show", "--json", "--first", "--output"),
-            .help = "the worst mistakes of a classifier on the split: of images a page, wrong.html or --out "
-                    "FILE.html; of a table its rows, printed or in --out FILE.csv" },
-          { "--output", LS_OPTION_TEXT, "NAME,..", AT(ls_predict_opts, output), NEEDS(WHOLE_SPLIT),
-            .otherwise = "all; of classifiers probabilities", .help = "outputs to write" },
-          { FLAG("--show", ls_predict_opts, show), EXCLUDES("--json", "--prompt", WHOLE_SPLIT),
-            .help = "print the images on the terminal, each with its label and prediction" },
-          { "--prompt", LS_OPTION_TEXT, "TEXT", AT(ls_predict_opts, prompt),
-            .help = "text that a language model continues or a T5 reads" },
-          TEXTS(ls_predict_opts, NEEDS("--prompt", "--out *.jsonl")),
-          { SEED(ls_predict_opts), NEEDS("--random", "--temperature"), .why = "nothing else is drawn",
-            .help = "seed of the samples of --random, or of the sampled tokens" },
-          JSON(ls_predict_opts),
-          END },
-      ls_verb_predict },
-    { "chat", "RUN|CHECKPOINT|FOLDER", 1, 1, true, "talk to a language model",
-      "Answers each line of the input (docs/chat.md). Through a pipe the output has the answers alone.",
-      "lockstep chat runs/my-assistant\nlockstep chat Qwen/Qwen2.5-0.5B-Instruct --system \"Be brief.\"",
-      (const ls_option_row[]){ { FLAG("--best", ls_chat_opts, model.best), BEST_HELP },
-          { "--system", LS_OPTION_TEXT, "TEXT", AT(ls_chat_opts, system), .help = "the system message" },
-          { "--template", LS_OPTION_TEXT, "auto|chatml|FILE", AT(ls_chat_opts, template),
-            .otherwise = "that of the run or model", .help = "the chat template" },
-          { "--tokens", LS_OPTION_INT, "N", AT(ls_chat_opts, tokens), "512", 1, 1 << 24, .help = "at most" },
-          { "--temperature", LS_OPTION_REAL, "T", AT(ls_chat_opts, sampling.temperature), "0", 0, 100,
-            .help = "sample from softmax(logits / T); 0: greedy" },
-          { "--seed", LS_OPTION_INT, "N", AT(ls_chat_opts, sampling.seed), "0", 0, INFINITY, SAMPLING,
-            .help = "seed of the sampled tokens" }, END }, ls_verb_chat },
+#include "verbs_text.inc"
     { "data", "RECIPE", 1, 1, true, "show the samples that the model will see",
       "Prints the fields of a sample, the classes of the whole split, and the first samples of an epoch,\n"
       "with the random changes that data.augment draws for each. --out writes a page that also shows\n"

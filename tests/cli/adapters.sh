@@ -81,7 +81,7 @@ refused 2 'its adapters belong to other weights than those of base: they were ba
 refused 2 'its adapters belong to other weights' predict runs/lora --prompt one
 cp runs/base/checkpoints/latest/model.safetensors base/model.safetensors
 
-try 0 export runs/base --to dcp/ --optimizer
+try 0 export runs/base --to dcp --format dcp --optimizer
 refused 2 '--resume dcp: with train.lora a run continues from its own checkpoints' train lora.yaml --set run.name=x --resume dcp
 
 # ---- settings that name nothing, or do not fit

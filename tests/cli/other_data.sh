@@ -137,6 +137,6 @@ for workers in 1 2; do
     refused 1 "step 1 \(epoch 0\): the loss of micro-batch [01] is not a number, which no loss scale mends" train small.yaml --set run.name=half-$workers --set precision.param=f16 --set data.std=1e-9 --workers $workers
     has runs/half-$workers/result.json '"state":"failed"'
     refused 2 "shapes is for models of images .vit, .*, and model.type llama is one of text" train seen.yaml --set run.name=x --workers $workers
-    refused 2 "text is for models of text .llama, qwen2., and model.type vit is one of images" train read.yaml --set run.name=x --workers $workers
+    refused 2 "text is for models of text .llama, qwen2, [a-z0-9_, ]*., and model.type vit is one of images" train read.yaml --set run.name=x --workers $workers
 done
 finish

@@ -17,6 +17,7 @@ typedef struct useless {
 #define MASKS                                                                  \
     "model={type: unet, inputs: {x: [1, 32, 32]}, outputs: {y: [32, 32, 3]}}", \
         "loss={type: cross_entropy, of: y}"
+#define TEXT "data={type: text, train_text: a, tokenizer: bytes}"
 #define ARRAYS "data={type: arrays, train: {x: a.npy}, eval: {x: a.npy}}"
 static const useless USELESS[] = {
 #include "useless_keys.inc"
@@ -70,8 +71,8 @@ static const struct {
 
 static const char *recipe_file(void)
 {
-    static const char TEXT[] = "model: {type: vit}\ndata: {type: mnist}\ntrain: {global_batch: 4}\n";
-    ASSERT_OK(ls_file_write(ls_test_path("base.yaml"), TEXT, strlen(TEXT)));
+    static const char BASE[] = "model: {type: vit}\ndata: {type: mnist}\ntrain: {global_batch: 4}\n";
+    ASSERT_OK(ls_file_write(ls_test_path("base.yaml"), BASE, strlen(BASE)));
     return ls_test_path("base.yaml");
 }
 

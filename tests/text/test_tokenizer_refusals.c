@@ -94,11 +94,10 @@ static void refusals(void **state)
         { "{\"model\":{\"type\":\"Unigram\",\"unk_id\":7,\"vocab\":[[\"a\",-1]]}}", "unk_id", LS_E_FORMAT },
         { "{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"a\",-1],[\"a\",-2]]}}", "twice",
           LS_E_FORMAT },
-        { "{\"normalizer\":{\"type\":\"Lowercase\"},%s}", "normalizer \"Lowercase\" is not supported",
-          LS_E_UNSUPPORTED },
+        { "{\"normalizer\":{\"type\":\"Nmt\"},%s}", "normalizer \"Nmt\" is not supported", LS_E_UNSUPPORTED },
         { "{\"normalizer\":{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"AAAA\"},%s}",
           "precompiled_charsmap is damaged", LS_E_FORMAT },
-        { "{\"pre_tokenizer\":{\"type\":\"Punctuation\"},%s}", "pre-tokenizer \"Punctuation\"",
+        { "{\"pre_tokenizer\":{\"type\":\"UnicodeScripts\"},%s}", "pre-tokenizer \"UnicodeScripts\"",
           LS_E_UNSUPPORTED },
         { "{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(a\"},\"behavior\":\"Isolated\"},%"
           "s}",

@@ -54,7 +54,9 @@ static void export(const char *from, const char *to)
 {
     FILE *out = tmpfile();
     assert_non_null(out);
-    ASSERT_OK(ls_export_command(&(ls_export_opts){ .from = from, .to = to }, &(ls_ui){ .out = out }));
+    ASSERT_OK(
+        ls_export_command(&(ls_export_opts){ .from = from, .to = to, .format = ls_export_format_of(to) },
+                          &(ls_ui){ .out = out }));
     fclose(out);
 }
 
@@ -120,7 +122,7 @@ static void every_model_loads_strictly(void **state)
     size_t i;
     json_array_foreach(all, i, model)
     {
-        static const char *const TO[] = { "out-%zu.pt", "out-%zu/", "out-%zu.safetensors" };
+        static const char *const TO[] = { "out-%zu.pt", "out-%zu.dcp", "out-%zu.safetensors" };
         char name[32], from[450], to[3][450];
         int64_t seconds;
         const char *recipe = json_string_value(json_object_get(model, "recipe"));

@@ -73,7 +73,7 @@ static size_t product_bytes(const ls_kernel_args *a, gemm_kind kind, int64_t mos
     return bytes;
 }
 
-static size_t place(loss_plan *p, int64_t bytes)
+static size_t loss_place(loss_plan *p, int64_t bytes)
 {
     const size_t at = p->bytes;
     p->bytes += (size_t)round_up(bytes, GEMM_LINE);
@@ -90,15 +90,15 @@ static loss_plan plan_of(const ls_kernel_args *a)
     p.dw = at->dw;
     p.most = min_i64(at->rows, p.rows);
     const int64_t size = elem_size(p.type);
-    p.chosen = place(&p, p.rows * (int64_t)sizeof(int32_t));
-    p.x = place(&p, p.most * p.depth * size);
-    p.z = place(&p, p.most * p.classes * size);
-    p.labels = place(&p, p.most * (int64_t)sizeof(int32_t));
-    p.lse = place(&p, p.most * (int64_t)sizeof(float));
-    p.part = place(&p, p.most * (int64_t)sizeof(float));
-    p.first = place(&p, p.most * (int64_t)sizeof(int32_t));
-    p.weight = place(&p, p.most * (int64_t)sizeof(float));
-    p.dxs = place(&p, p.dx ? p.most * p.depth * size : 0);
+    p.chosen = loss_place(&p, p.rows * (int64_t)sizeof(int32_t));
+    p.x = loss_place(&p, p.most * p.depth * size);
+    p.z = loss_place(&p, p.most * p.classes * size);
+    p.labels = loss_place(&p, p.most * (int64_t)sizeof(int32_t));
+    p.lse = loss_place(&p, p.most * (int64_t)sizeof(float));
+    p.part = loss_place(&p, p.most * (int64_t)sizeof(float));
+    p.first = loss_place(&p, p.most * (int64_t)sizeof(int32_t));
+    p.weight = loss_place(&p, p.most * (int64_t)sizeof(float));
+    p.dxs = loss_place(&p, p.dx ? p.most * p.depth * size : 0);
     p.products = p.bytes; /* the workspace of the products is the last part */
     return p;
 }
