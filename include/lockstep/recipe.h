@@ -160,8 +160,8 @@ typedef struct ls_recipe {
         const char *init;          /* "random" or a path */
         bool init_strict;          /* names of `init` and the model must be the same */
         ls_base_choice base;
-        const char *reset;         /* names, separated by spaces, that `init` does not give values; "" none */
-        ls_rename_list rename;     /* of the tensors of `init` */
+        const char *reset;     /* names, separated by spaces, that `init` does not give values; "" none */
+        ls_rename_list rename; /* of the tensors of `init` */
     } model;
     ls_loss_list loss; /* of a model of fields */
     struct {
@@ -172,8 +172,8 @@ typedef struct ls_recipe {
         /* types text and pairs, as ls_text_open and ls_pairs_open take them */
         const char *train_text, *eval_text, *tokenizer, *field, *end_token;
         /* train_text, eval_text: one path or pattern, or several with line feeds between them */
-        ls_real_list weights; /* of the entries of train_text; n 1: none */
-        const char *template; /* type chat, as ls_chat_open takes it */
+        ls_real_list weights;      /* of the entries of train_text; n 1: none */
+        const char *chat_template; /* type chat, as ls_chat_open takes it */
         ls_train_on train_on;
         const char *source, *target, *prefix;
         int64_t source_length, target_length, train_samples, eval_samples;

@@ -137,7 +137,7 @@ ls_status ls_recipe_chat(ls_chat_options *out, char **folder, const ls_recipe *r
 {
     LS_TRY(init_folder(folder, r));
     *out = (ls_chat_options){
-        .text = *text, .template = r->data.template, .folder = *folder, .train_on = r->data.train_on
+        .text = *text, .template = r->data.chat_template, .folder = *folder, .train_on = r->data.train_on
     };
     return LS_OK;
 }

@@ -119,6 +119,8 @@ void values(ls_graph *g, ls_value x, ls_value ids)
         ls_dropout(g, "drop", x, 0.5), ls_attention_dropout(g, "drop2", x, 0.5);
     ls_matmul_wt(g, x, x, none), ls_layer_norm_op(g, x, x, x, 1e-5), ls_rms_norm_op(g, x, x, 1e-5),
         ls_embedding_op(g, ids, x), ls_rope(g, x, none, 4, 1e4);
+    const ls_rope_scaling slow = { 2, 1, 4, 16 };
+    ls_rope_scaled(g, x, none, 4, 1e4, &slow);
     ls_conv1d(g, "conv1", x, 3, 3), ls_conv3d(g, "conv3", x, 3, 3), ls_conv_transpose1d(g, "up1", x, 3, 2),
         ls_conv_transpose2d(g, "up2", x, 3, 2), ls_conv_transpose3d(g, "up3", x, 3, 2);
     ls_conv1d_op(g, x, x, none, &conv), ls_conv3d_op(g, x, x, none, &conv),
@@ -128,7 +130,7 @@ void values(ls_graph *g, ls_value x, ls_value ids)
         ls_avg_pool2d(g, x, &pool, true), ls_resize2d(g, x, 4, 4, LS_RESIZE_BILINEAR),
         ls_batch_norm_op(g, x, x, x, 1e-5);
     ls_batch_norm_eval(g, x, x, x, x, x, 1e-5), ls_batch_norm_update(g, x, x, x, x, none, 0.1),
-        ls_attention(g, x, x, x, none, 4, 1, true);
+        ls_attention_window(g, ls_attention(g, x, x, x, none, 4, 1, true), 2);
     ls_packed_attention(g, x, x, x, ids, 4, 1);
     ls_padded_attention(g, x, x, x, none, ids, 0, 4, 1), ls_position_bias(g, x, 4, 4, 8, true),
         ls_shift_right(g, ids, 0, 0), ls_cache_write(g, x, x, ids);
