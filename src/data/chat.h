@@ -20,7 +20,7 @@ ls_chat_options ls_chat_options_default(void);
 
 /* Conversations, for the same models as ls_text_open: files of JSON lines with `messages`, `conversations`,
  * or `prompt` and `completion` (docs/chat.md), written as text by the template of the model. A sample's
- * targets are LS_IGNORE_LABEL where a token is no target. Text of messages never becomes a special token.
+ * targets are LS_IGNORE_LABEL where a token does not count. Text of messages never becomes a special token.
  * Local.
  *
  *     ls_chat_open(&set, LS_SPLIT_TRAIN, "talks.jsonl", "Qwen2.5-0.5B-Instruct", 1024,

@@ -70,9 +70,8 @@ ls_status ls_tokens_create(ls_token_writer *w, const char *path, uint64_t key, i
                            int32_t end);
 /* A document without its end token, which is added unless it is there, and its row of the source. */
 ls_status ls_tokens_put(ls_token_writer *w, const int32_t *ids, int64_t n, int64_t row);
-/* The same with targets [n], of every document of the file or of none. An end token is always added; it is no
- * target.
- */
+/* The same with targets [n], of every document of the file or of none. An end token is always added; it is
+ * not a target. */
 ls_status ls_tokens_put_masked(ls_token_writer *w, const int32_t *ids, const uint8_t *targets, int64_t n,
                                int64_t row);
 /* `rows`: of the source. Releases w, also on failure. */

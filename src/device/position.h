@@ -1,4 +1,4 @@
-/* position.h - how positions of tokens are told: by rotations and by distances.
+/* position.h - positions of tokens, as rotations and as distances.
  *
  * The bucket of a distance between a query and a key (Raffel et al. 2020, T5): one for each
  * small distance, and then one for each step of its logarithm, up to max_distance. The logarithm is rounded

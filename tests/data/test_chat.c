@@ -89,7 +89,7 @@ static void targets(void **state)
         expect_only(TWO, TEMPLATES[i], LS_TRAIN_ON_ASSISTANT, "u:hi;a:yo|;u:b;a:c|;|>......yo|.......c|");
         expect_only(TWO, TEMPLATES[i], LS_TRAIN_ON_LAST, "u:hi;a:yo|;u:b;a:c|;|>................c|");
         expect_only(TWO, TEMPLATES[i], LS_TRAIN_ON_ALL, "u:hi;a:yo|;u:b;a:c|;|>:hi;a:yo|;u:b;a:c|;");
-        /* messages of a prompt are no targets */
+        /* messages of a prompt are not targets */
         expect_only("{\"prompt\":[" U("hi") "," A("yo") "," U("b") "],\"completion\":[" A("c") "]}",
                     TEMPLATES[i], LS_TRAIN_ON_ASSISTANT, "u:hi;a:yo|;u:b;a:c|;|>................c|");
     }

@@ -146,7 +146,8 @@ static void plain_text(void **state)
     expect(t, USER, 1, &all, 30,
            (int32_t[]){ 71, 72, 220, 27, 91,  68, 271, 78, 69, 83, 68, 87,  83, 91, 29,
                         27, 14, 82,  29, 220, 27, 91,  72, 76, 62, 68, 271, 91, 29, 423 });
-    /* the template's end of turn, and the user's: a token of which one byte is plain is no special token */
+    /* the template's end of turn, and the user's: a token of which one byte is plain is not a special token
+     */
     expect(t, "<|endoftext|>", 0, NULL, 1, (int32_t[]){ 420 });
     for (int64_t i = 0; i < 13; i++) {
         const ls_text_range byte = { i, i + 1 };
