@@ -126,12 +126,12 @@ def stories(folder):
     )
 
 
-def qwen2(folder, vocabulary, layers=2, width=64):
-    """A small model of type qwen2 with random weights."""
+def qwen2(folder, vocabulary, layers=2, width=64, model_type="qwen2", architecture="Qwen2ForCausalLM", **more):
+    """A small model of type qwen2, or one like it, with random weights."""
     d, kv, mlp = width, width // 2, 2 * width
     config = dict(
-        architectures=["Qwen2ForCausalLM"],
-        model_type="qwen2",
+        architectures=[architecture],
+        model_type=model_type,
         hidden_size=d,
         intermediate_size=mlp,
         num_hidden_layers=layers,
@@ -143,6 +143,7 @@ def qwen2(folder, vocabulary, layers=2, width=64):
         tie_word_embeddings=True,
         torch_dtype="float32",
         vocab_size=vocabulary,
+        **more,
     )
     write(f"{folder}/config.json", config)
     rng = np.random.default_rng(0)
@@ -163,10 +164,13 @@ def qwen2(folder, vocabulary, layers=2, width=64):
             ("mlp.down_proj", d, mlp),
         ):
             weights[at + name + ".weight"] = noise(rows, columns)
-            if name[-6] in "qkv":
+            if name[-6] in "qkv" and model_type == "qwen2":
                 weights[at + name + ".bias"] = noise(rows)
         for name in "input_layernorm", "post_attention_layernorm":
             weights[at + name + ".weight"] = 1 + noise(d)
+        if model_type == "qwen3":
+            for name in "q_norm", "k_norm":
+                weights[at + f"self_attn.{name}.weight"] = 1 + noise(d // 4)
     save_file(weights, f"{folder}/model.safetensors")
 
 
@@ -396,6 +400,19 @@ def main():
         qwen2(f"{work}/qwen", 151936)
         runs("qwen2, random", f"{work}/qwen", "The quick brown fox")
         same_ids("Qwen2.5", f"{work}/qwen", texts)
+        slow = dict(rope_type="llama3", factor=8.0, low_freq_factor=1.0, high_freq_factor=4.0)
+        for what, *kind, more in (
+            ("qwen3", "qwen3", "Qwen3ForCausalLM", dict(head_dim=16)),
+            ("mistral", "mistral", "MistralForCausalLM", dict(sliding_window=None)),
+            ("llama, rotations of Llama 3", "llama", "LlamaForCausalLM",
+             dict(rope_scaling=dict(slow, original_max_position_embeddings=64))),
+            ("llama, linear rotations", "llama", "LlamaForCausalLM",
+             dict(rope_scaling=dict(rope_type="linear", factor=4.0))),
+        ):
+            folder = f"{work}/{what.split()[-1]}"
+            link(folder, "qwen2.5", "tokenizer.json", "merges.txt", "vocab.json")
+            qwen2(folder, 151936, 2, 64, *kind, **more)
+            runs(what, folder, "The quick brown fox")
         with open(f"{DATA}/tinyshakespeare/input.txt") as f:
             plays = f.read().split("\n\n")
         gpt2 = models.BPE.from_file(f"{DATA}/gpt2/vocab.json", f"{DATA}/gpt2/merges.txt")

@@ -37,6 +37,8 @@ static const name_row LAYER[] = { { "self_attn.q_proj", "attn_q", QUERIES },
                                   { "mlp.down_proj", "ffn_down", NO_HEADS },
                                   { "input_layernorm", "attn_norm", NO_HEADS },
                                   { "post_attention_layernorm", "ffn_norm", NO_HEADS },
+                                  { "self_attn.q_norm", "attn_q_norm", NO_HEADS }, /* qwen3 */
+                                  { "self_attn.k_norm", "attn_k_norm", NO_HEADS },
                                   { NULL, NULL, NO_HEADS } };
 
 typedef struct model_row {
@@ -47,7 +49,9 @@ typedef struct model_row {
 } model_row;
 static const model_row MODELS[] = {
     { "llama", "llama", true, "model.layers.", TOP, LAYER },
+    { "mistral", "llama", true, "model.layers.", TOP, LAYER },
     { "qwen2", "qwen2", false, "model.layers.", TOP, LAYER },
+    { "qwen3", "qwen3", false, "model.layers.", TOP, LAYER },
 };
 enum { N_MODELS = sizeof MODELS / sizeof MODELS[0] };
 
@@ -60,6 +64,10 @@ typedef struct model {
     ls_gguf_tensor *tensors;
     int64_t n;
     int64_t *seen; /* [layers]: how many tensors of each */
+    /* Llama 3's slower rotations, which llama.cpp has as a tensor: by what the angle of each pair is divided
+     */
+    ls_weight rotations;
+    float *divisors;
 } model;
 
 /* "self_attn.q_proj.weight" of a table becomes "attn_q" and ".weight". */
@@ -206,10 +214,38 @@ static ls_status check_whole(const model *m, const char *dir)
     return LS_OK;
 }
 
+/* As ls_rope_scaled turns them. */
+static ls_status add_rotations(model *m)
+{
+    const ls_recipe *r = m->r;
+    const int64_t width = ls_recipe_head_dim(r), pairs = width / 2;
+    const double low = r->model.rope_low, high = r->model.rope_high;
+    if (r->model.rope_scaling != LS_ROPE_LLAMA3)
+        return LS_OK;
+    LS_TRY(ls_sys_have(m->divisors = ls_sys_malloc(sizeof *m->divisors * (size_t)pairs)));
+    for (int64_t i = 0; i < pairs; i++) {
+        const double angle = pow(r->model.rope_theta, -2.0 * (double)i / (double)width),
+                     turns = (double)r->model.rope_original * angle / 6.283185307179586,
+                     part = turns < low    ? 0
+                            : turns > high ? 1
+                                           : (turns - low) / (high - low);
+        m->divisors[i] = (float)(1 / ((1 - part) / r->model.rope_factor + part));
+    }
+    m->rotations = (ls_weight){ .name = "rope_freqs",
+                                .file = "config.json",
+                                .stored = "F32",
+                                .loadable = true,
+                                .type = LS_TYPE(LS_F32, pairs),
+                                .bytes = sizeof *m->divisors * (uint64_t)pairs,
+                                .data = m->divisors };
+    m->tensors[m->n++] = (ls_gguf_tensor){ .from = &m->rotations, .name = "rope_freqs.weight" };
+    return LS_OK;
+}
+
 static ls_status collect(model *m, ls_status (*add)(model *m, const ls_weight *t))
 {
     const int64_t n = ls_weights_count(m->w);
-    m->tensors = ls_sys_calloc((size_t)n + 1, sizeof *m->tensors);
+    m->tensors = ls_sys_calloc((size_t)n + 2, sizeof *m->tensors); /* with rotations */
     m->seen = ls_sys_calloc((size_t)m->r->model.layers + 1, sizeof *m->seen);
     LS_TRY(ls_sys_have(m->tensors && m->seen ? m->tensors : NULL));
     for (int64_t i = 0; i < n; i++)
@@ -326,6 +362,12 @@ static void put_model(ls_gguf_keys *k, const model *m, ls_gguf_mix mix)
     put_f32(k, m, "attention.layer_norm_rms_epsilon", r->model.norm_eps);
     put_u32(k, m, "rope.dimension_count", width);
     put_f32(k, m, "rope.freq_base", r->model.rope_theta);
+    if (r->model.rope_scaling == LS_ROPE_LINEAR) {
+        char name[96];
+        key_name(name, m, "rope.scaling.type");
+        ls_gguf_text(k, name, "linear");
+        put_f32(k, m, "rope.scaling.factor", r->model.rope_factor);
+    }
 }
 
 /* ---- */
@@ -359,7 +401,12 @@ static ls_status export_model(model *m, const char *dir, const char *to, ls_gguf
     int n_ends;
     LS_TRY(ls_folder_ends(ends, MOST_ENDS, &n_ends, dir));
     LS_TRY(find_row(&m->row, m->r, dir));
+    if (m->r->model.window)
+        return ls_fail(LS_E_UNSUPPORTED,
+                       "%s: llama.cpp's %s has no attention window, and this model one of %lld tokens", dir,
+                       m->row->arch, (long long)m->r->model.window);
     LS_TRY(collect(m, add_tensor));
+    LS_TRY(add_rotations(m));
     LS_TRY(check_whole(m, dir));
     mix = resolved(mix, m);
     set_kinds(m, mix);
@@ -388,6 +435,7 @@ ls_status ls_gguf_export(const ls_weights *w, const char *dir, const char *to, l
     const ls_status s = export_model(&m, dir, to, mix, o);
     free(m.tensors);
     free(m.seen);
+    free(m.divisors);
     ls_recipe_destroy(&r);
     return s;
 }
@@ -423,6 +471,7 @@ ls_status ls_gguf_export_adapter(const ls_weights *w, const ls_adapter *x, const
         s = export_adapter(&m, x, dir, to, o);
     free(m.tensors);
     free(m.seen);
+    free(m.divisors);
     ls_recipe_destroy(&r);
     free(described);
     return s;

@@ -217,7 +217,7 @@ static void other_weights_are_refused(void **state)
     write_weights(-1, -1);
     write_text("config.json", "{\"model_type\":\"t5\"}");
     ASSERT_FAILS(export_to("no.gguf", LS_GGUF_UNCHANGED), LS_E_UNSUPPORTED, "type t5 cannot become GGUF",
-                 "models that can: llama, qwen2");
+                 "models that can: llama, mistral, qwen2, qwen3");
     make(state);
 }
 
