@@ -47,6 +47,20 @@ try 0 predict runs/nf4 --prompt 'the quick' --tokens 4
 try 0 plan nf4.yaml
 has out "147968 parameters"
 
+# ---- adapters beside it, over documents that are packed
+cat >lora.yaml <<'EOT'
+include: nf4.yaml
+train: {freeze: "", lora: {rank: 4, dropout: 0.1}}
+data: {pack: documents, documents: line, seq_length: 64}
+precision: {param: bf16}
+EOT
+try 0 train lora.yaml
+try 0 train lora.yaml --set run.name=lora2 --set train.steps=2 --workers 2
+try 0 train lora.yaml --set run.name=lora2
+cmp runs/lora/checkpoints/latest/adapter_model.safetensors runs/lora2/checkpoints/latest/adapter_model.safetensors || bad "$what: other adapters"
+try 0 predict runs/lora --prompt 'the quick' --tokens 4
+try 0 export runs/lora --merge --to merged.safetensors
+
 # ---- refused
 refused 1 'q_proj.weight has 4 bits a number \(base nf4\) and cannot be trained: freeze it, or use lora' train nf4.yaml --set run.name=bad --set train.freeze=model.norm
 refused 1 '4 bits has blocks of 64 numbers' train nf4.yaml --set run.name=bad --set model.init=random --set model.mlp_size=96
