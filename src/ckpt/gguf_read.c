@@ -51,7 +51,7 @@ static ls_status get_text(source *f, const char **text, uint64_t *n, const char 
 /* The same, copied: a name, in which no NUL may be. */
 static ls_status get_name(source *f, const char **out, const char *what)
 {
-    const char *text;
+    const char *text = NULL;
     uint64_t n;
     LS_TRY(get_text(f, &text, &n, what));
     json_t *sound = n && n < 65536 && !memchr(text, 0, (size_t)n) ? json_stringn(text, (size_t)n) : NULL;
@@ -137,7 +137,7 @@ static ls_status get_array(source *f, int depth, const char *key, json_t **out)
 static ls_status get_value(source *f, uint32_t type, int depth, const char *key, json_t **out)
 {
     char shown[128];
-    const char *text;
+    const char *text = NULL;
     uint64_t n;
     if (type >= N_TYPES)
         return ls_fail(LS_E_FORMAT, "%s: key %s has a value of type %u, which GGUF version 3 does not have",
