@@ -44,7 +44,7 @@ static const char *member(char out[200], const char *key, const char *value)
     const char *point = strchr(key, '.');
     char inner[200];
     if (point && strcmp(key, "transformers.js_config"))
-        snprintf(out, 200, "\"%.*s\": {%s}", (int)(point - key), key, member(inner, point + 1, value));
+        snprintf(out, 200, "\"%.*s\": {%.180s}", (int)(point - key), key, member(inner, point + 1, value));
     else
         snprintf(out, 200, "\"%s\": %s", key, value);
     return out;
