@@ -78,7 +78,7 @@ static ls_value attention(const builder *b, ls_value x, int64_t i)
     ls_value q = linear(b, "q_proj", x, c->heads * c->head_dim, c->qkv_bias);
     ls_value k = linear(b, "k_proj", x, c->kv_heads * c->head_dim, c->qkv_bias);
     ls_value v = linear(b, "v_proj", x, c->kv_heads * c->head_dim, c->qkv_bias);
-    const double scale = 1.0 / sqrt(c->query_scalar ? c->query_scalar : (double)c->head_dim);
+    const double scale = 1.0 / sqrt(c->query_scalar > 0 ? c->query_scalar : (double)c->head_dim);
     const int64_t window = is_global(c, i) ? 0 : c->window;
     q = rope(b, head_norm(b, "q_norm", q), i);
     k = rope(b, head_norm(b, "k_norm", k), i);

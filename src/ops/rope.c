@@ -80,9 +80,9 @@ ls_value ls_rope_scaled(ls_graph *g, ls_value x, ls_value positions, int64_t hea
     const double all[] = { scaling->factor, scaling->low, scaling->high, (double)scaling->original };
     const ls_rope_attrs a = { .head_dim = head_dim,
                               .theta = theta,
-                              .scaling = { !scaling->factor    ? 0
-                                           : scaling->original ? 4
-                                                               : 1,
+                              .scaling = { scaling->factor == 0 ? 0
+                                           : scaling->original  ? 4
+                                                                : 1,
                                            all } };
     return ls_graph_apply(g, &ls_op_rope, positions.id ? 2 : 1, (ls_value[]){ x, positions }, &a);
 }

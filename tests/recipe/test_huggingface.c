@@ -353,8 +353,8 @@ static void what_is_written_reads_back(void **state)
         "type: qwen3, head_dim: 20, tied: true",
         "type: mistral, window: 12",
         "type: mistral, kv_heads: 1",
-        "type: gemma3_text, window: 12, global_every: 3, layers: 4, local_theta: 500, query_scalar: 7, "
-        "rope_scaling: linear, rope_factor: 8",
+        ("type: gemma3_text, window: 12, global_every: 3, layers: 4, local_theta: 500, query_scalar: 7, "
+         "rope_scaling: linear, rope_factor: 8"),
         "type: gpt2, positions: 600, dropout: 0.25, attention_dropout: 0.125, norm_eps: 1e-5",
     };
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
