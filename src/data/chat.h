@@ -26,8 +26,8 @@ ls_chat_options ls_chat_options_default(void);
  *     ls_chat_open(&set, LS_SPLIT_TRAIN, "talks.jsonl", "Qwen2.5-0.5B-Instruct", 1024,
  *                  .text.pack = LS_PACK_DOCUMENTS)
  *
- * Errors: as of ls_text_open; LS_E_FORMAT with file and line also for a line that is no conversation, and for
- * one that the template refuses; LS_E_USAGE no template; LS_E_UNSUPPORTED one that is not understood. */
+ * Errors: as of ls_text_open; LS_E_FORMAT with file and line also for a line that is not a conversation, and
+ * for one that the template refuses; LS_E_USAGE no template; LS_E_UNSUPPORTED one that is not understood. */
 ls_status ls_chat_open_with(ls_dataset **out, ls_split split, const char *path, const char *tokenizer,
                             int64_t seq_length, const ls_chat_options *options);
 #define ls_chat_open(out, split, path, tokenizer, seq_length, ...)                             \
