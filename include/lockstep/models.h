@@ -169,8 +169,8 @@ typedef struct ls_decoder_config {
     const char *block;                    /* class of a layer: "Qwen2DecoderLayer", "LlamaDecoderLayer" */
     ls_rope_scaling rope_scaling;         /* all 0: none */
     bool head_norms;                      /* RMS norms of each head of q and of k */
-    /* Queries see so many keys, their own and those before it; 0: all. With global_every N, layers N, 2 N, ..
-     * see all, and the others have the theta local_theta and no scaling. */
+    /* window: how many tokens a token sees, itself and those before it; 0: all. With global_every N, the
+     * layers N, 2 N, .. see all tokens; the others have the window, the theta local_theta, and no scaling. */
     int64_t window, global_every;
     double local_theta;
     /* Gemma's: norms multiply by 1 + weight; there are norms behind the attention and the MLP too; the

@@ -45,14 +45,14 @@ typedef struct ls_beside {
 } ls_beside;
 
 typedef struct ls_checkpoint_contents {
-    const char *config, *trainer;    /* JSON texts; those of rank 0 are written */
-    const ls_beside *beside;         /* [n_beside], copied; those of rank 0 are written */
+    const char *config, *trainer; /* JSON texts; those of rank 0 are written */
+    const ls_beside *beside;      /* [n_beside], copied; those of rank 0 are written */
     int n_beside;
     ls_tensor_list model, optimizer; /* optimizer.n 0: no such file */
     ls_tensor_list live;             /* of a queue of samples (src/live); n 0: no such file */
     const char *adapter; /* adapter_config.json; then `model` is an adapter's. NULL: a whole model */
     uint64_t max_file;   /* bytes of a file; larger lists are written as shards. 0: no limit */
-    bool per_rank;       /* each rank writes files of its own, as large as its ranges are */
+    bool per_rank;       /* each rank writes files of its own, with its ranges */
     bool replace;        /* replace a checkpoint that has the name already */
 } ls_checkpoint_contents;
 

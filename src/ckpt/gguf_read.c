@@ -254,7 +254,7 @@ static ls_status parse(source *f, ls_weight **tensors, int64_t *count, json_t *k
                        f->path, version);
     LS_TRY(get(f, &n, 8, "the number of tensors"));
     LS_TRY(get(f, &n_keys, 8, "the number of keys"));
-    if (n > (f->size - f->at) / 32 || n_keys > (f->size - f->at) / 13) /* (each takes so many bytes) */
+    if (n > (f->size - f->at) / 32 || n_keys > (f->size - f->at) / 13) /* the least bytes of each */
         return cut(f, "the list of keys and tensors");
     for (uint64_t i = 0; i < n_keys; i++)
         LS_TRY(get_key(f, keys));

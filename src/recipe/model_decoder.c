@@ -361,7 +361,7 @@ static const ls_key DECODER_ROWS[] = {
       .help = "tokens that a token sees: itself and those before it; 0: all. gemma3_text: in the layers that "
               "`global_every` leaves" },
     { "model.global_every", LS_KEY_INT, AT(model.global_every), "6", 1, 10000, .type = "model.type",
-      .help = "of each so many layers the last one sees all tokens, and has `rope_theta`" },
+      .help = "each layer whose number, from 1, is a multiple of this sees all tokens and has `rope_theta`" },
     { "model.local_theta", LS_KEY_REAL, AT(model.local_theta), "10000", 1, 1e12, .type = "model.type",
       .help = "base of the rotary positions in the layers with a window" },
     { "model.query_scalar", LS_KEY_REAL, AT(model.query_scalar), "0", 0, 1e6, .type = "model.type",
