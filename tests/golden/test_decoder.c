@@ -109,8 +109,9 @@ static void masked_targets(void **state)
 static void trainer_steps(void **state)
 {
     (void)state;
-    /* of each builder, and one with a tied head */
+    /* of each builder, one with a tied head, and Gemma's norms */
     text_model_steps(&MODEL, 2, CASES);
+    text_model_steps(&MODEL, 1, CASES + N_CASES - 1);
     text_model_steps(&GPT2, 1, &GPT2_CASE);
 }
 

@@ -143,6 +143,7 @@ static void five_steps(const text_model *m, const text_case *c, const ls_weights
         ls_step_result r;
         ASSERT_OK(
             ls_trainer_step(t, ids + k * m->batch * m->source, of_step, count_targets(m, of_step), 1e-3, &r));
+        assert_false(r.skipped);
         losses[k] = r.loss;
     }
     training_expect_losses(training_describe(o), losses, 5, golden_get(golden, "%s.losses", c->name),
@@ -178,7 +179,8 @@ static void check_steps(const text_model *m, const text_case *c, const ls_weight
         o.param = LS_BF16;                                 /* 8 bits of each activation */
         five_steps(m, c, golden, &o, 0.02, losses);
         o.param = LS_F16;
-        five_steps(m, c, golden, &o, 0.005, losses);
+        o.scaler.init = 4096; /* with more, gradients of Gemma overflow, and steps are skipped */
+        five_steps(m, c, golden, &o, 0.01, losses); /* Gemma: 0.008 */
     }
 }
 
