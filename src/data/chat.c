@@ -288,10 +288,11 @@ static ls_status mark_tokens(ls_chat_tokens *out, int64_t from, const ls_text_ra
     return LS_OK;
 }
 
-/* The variables of a line, on top of those of the chat; a new object, or the chat's own. */
+/* The variables of a line, on top of those of the chat. A deep copy: workers render side by side, and jansson's
+ * counts of references may not be read and written at once. */
 static json_t *variables_of(const ls_chat *c, const json_t *more)
 {
-    json_t *all = more ? json_copy(c->variables) : json_incref(c->variables);
+    json_t *all = json_deep_copy(c->variables);
     if (all && more)
         json_object_update(all, (json_t *)(uintptr_t)more);
     return all;
