@@ -30,6 +30,13 @@
 /* How texts are generated. */
 #define SAMPLING \
     NEEDS("--temperature"), .why = "without it the most likely token is taken"
+#define SAMPLES(T, member, ...) \
+    { "--temperature", LS_OPTION_REAL, "T", AT(T, member.temperature), "0", 0, 100, __VA_ARGS__, \
+      .help = "sample from softmax(logits / T); 0: greedy" }, \
+    { "--top-k", LS_OPTION_INT, "K", AT(T, member.top_k), NULL, 1, INFINITY, SAMPLING, \
+      .help = "sample from the K most likely tokens" }, \
+    { "--top-p", LS_OPTION_REAL, "P", AT(T, member.top_p), NULL, 0, 1, .above = true, SAMPLING, \
+      .help = "sample from the fewest tokens whose probabilities add up to P" }
 #define BEAMS NEEDS("--beams"), .why = "without it one text is generated"
 #define TEXTS(T, needed) \
     { "--tokens", LS_OPTION_INT, "N", AT(T, how.tokens), "128", 1, 1 << 24, needed, \
@@ -45,12 +52,7 @@
       .help = "scores are divided by length^X" }, \
     { "--early-stopping", LS_OPTION_CHOICE, NULL, AT(T, how.early_stopping), "false", \
       WORDS("false", "true", "never"), BEAMS, .help = "when the search stops" }, \
-    { "--temperature", LS_OPTION_REAL, "T", AT(T, how.sampling.temperature), "0", 0, 100, needed, \
-      .help = "sample from softmax(logits / T); 0: greedy" }, \
-    { "--top-k", LS_OPTION_INT, "K", AT(T, how.sampling.top_k), NULL, 1, INFINITY, SAMPLING, \
-      .help = "sample from the K most likely tokens" }, \
-    { "--top-p", LS_OPTION_REAL, "P", AT(T, how.sampling.top_p), NULL, 0, 1, .above = true, SAMPLING, \
-      .help = "sample from the fewest tokens whose probabilities add up to P" }
+    SAMPLES(T, how.sampling, needed)
 #define SEED(T) "--seed", LS_OPTION_INT, "N", AT(T, how.sampling.seed), "0", 0, INFINITY
 /* --out, with every sample of the split */
 #define WHOLE_SPLIT "--out *.npy *.csv *.jsonl"
