@@ -288,8 +288,8 @@ static ls_status mark_tokens(ls_chat_tokens *out, int64_t from, const ls_text_ra
     return LS_OK;
 }
 
-/* The variables of a line, on top of those of the chat. A deep copy: workers render side by side, and jansson's
- * counts of references may not be read and written at once. */
+/* The variables of a line, on top of those of the chat. A deep copy: workers render side by side, and
+ * jansson's counts of references may not be read and written at once. */
 static json_t *variables_of(const ls_chat *c, const json_t *more)
 {
     json_t *all = json_deep_copy(c->variables);
