@@ -2,7 +2,7 @@
  * the error is returned. No pass knows a model. A pass changes results only if its comment says so. Their
  * order in a training step (step/compile.c):
  *
- *     slices_up, narrow -> propagate -> units (ranks, precision) -> sync_batch_norm -> ls_backward
+ *     slices_up, narrow, low_rank -> propagate -> units (ranks, precision) -> sync_batch_norm -> ls_backward
  *     -> recompute, reshard -> cse, dce -> fuse -> dce */
 #pragma once
 #include "base/box.h"
@@ -27,6 +27,9 @@ ls_status ls_pass_take_codes(ls_graph **g, const struct ls_device *d);
 /* A matrix product of which only a range of columns is read computes only that range. Before
  * differentiation. */
 ls_status ls_pass_narrow(ls_graph **g);
+/* Adapters of layers with one input share a product, and a residual is added before them. Both are faster,
+ * and round in another order: all programs of a model must do it. Before differentiation, after dce. */
+ls_status ls_pass_low_rank(ls_graph **g);
 /* Gives the inputs of an evaluation, whose batch is not the micro-batch, memory of their own. In place. */
 ls_status ls_pass_eval_inputs(ls_graph *g);
 
