@@ -22,7 +22,7 @@ fi
 "$PYTHON" tools/golden/strict.py check build/lockstep
 "$PYTHON" tools/parity_tensorboard.py build/lockstep
 if [ -n "${LOCKSTEP_DATA:-}" ]; then "$PYTHON" tools/parity_gguf.py build/lockstep; fi # (its tokenizers lie there)
-PYTHON="$PYTHON" tests/build/docs.sh . build/lockstep docs/start/quickstart.md
+PYTHON="$PYTHON" tests/build/docs.sh . build/lockstep docs/start/quickstart.md docs/howto/own-documents.md
 "$PYTHON" tools/parity_peft.py build/lockstep
 "$PYTHON" tools/parity_nf4.py build/lockstep
 "$PYTHON" tools/parity_s3.py build/lockstep
