@@ -178,16 +178,18 @@ const ls_verb LS_VERBS[] = {
             .help = CORES_HELP },
           END },
       ls_verb_launch },
-    { "eval", "RUN|CHECKPOINT|RECIPE", 1, 1, true, "compute loss and metrics on the evaluation split",
+    { "eval", "RUN|CHECKPOINT|FOLDER|RECIPE", 1, 1, true, "compute loss and metrics on the evaluation split",
       "Computes the loss and the metrics of a checkpoint over the whole evaluation split. Every sample\n"
       "counts exactly once, with any number of ranks. RECIPE stands for the run that it trained. By\n"
       "default one process evaluates with all its threads. --workers N, --hosts and mpirun shard the\n"
       "weights over ranks, for a model that is too large for one process. With --generate, a T5 model\n"
-      "also generates a text for each source, in one process, and ROUGE compares it with the target.",
+      "also generates a text for each source, in one process, and ROUGE compares it with the target.\n"
+      "FOLDER is a language model or an adapter in Hugging Face's layout; --set says what to read.",
       "lockstep eval runs/vit-fashion-mnist                   # the last checkpoint of a run\n"
       "lockstep eval runs/vit-fashion-mnist/checkpoints/best  # this checkpoint\n"
       "lockstep eval runs/vit-fashion-mnist --hosts a:4,b:4   # sharded over two hosts\n"
-      "lockstep eval runs/t5-summarise --generate --beams 4 --length-penalty 2",
+      "lockstep eval runs/t5-summarise --generate --beams 4 --length-penalty 2\n"
+      "lockstep eval Qwen/Qwen2.5-0.5B --set data.eval_text=my.txt --set data.seq_length=512",
       (const ls_option_row[]){ { FLAG("--best", ls_eval_opts, model.best), BEST_HELP },
                                ITS_BASE,
                                { FLAG("--generate", ls_eval_opts, generate),
