@@ -30,6 +30,13 @@
 /* How texts are generated. */
 #define SAMPLING \
     NEEDS("--temperature"), .why = "without it the most likely token is taken"
+#define SAMPLES(T, member, ...) \
+    { "--temperature", LS_OPTION_REAL, "T", AT(T, member.temperature), "0", 0, 100, __VA_ARGS__, \
+      .help = "sample from softmax(logits / T); 0: greedy" }, \
+    { "--top-k", LS_OPTION_INT, "K", AT(T, member.top_k), NULL, 1, INFINITY, SAMPLING, \
+      .help = "sample from the K most likely tokens" }, \
+    { "--top-p", LS_OPTION_REAL, "P", AT(T, member.top_p), NULL, 0, 1, .above = true, SAMPLING, \
+      .help = "sample from the fewest tokens whose probabilities add up to P" }
 #define BEAMS NEEDS("--beams"), .why = "without it one text is generated"
 #define TEXTS(T, needed) \
     { "--tokens", LS_OPTION_INT, "N", AT(T, how.tokens), "128", 1, 1 << 24, needed, \
@@ -45,12 +52,7 @@
       .help = "scores are divided by length^X" }, \
     { "--early-stopping", LS_OPTION_CHOICE, NULL, AT(T, how.early_stopping), "false", \
       WORDS("false", "true", "never"), BEAMS, .help = "when the search stops" }, \
-    { "--temperature", LS_OPTION_REAL, "T", AT(T, how.sampling.temperature), "0", 0, 100, needed, \
-      .help = "sample from softmax(logits / T); 0: greedy" }, \
-    { "--top-k", LS_OPTION_INT, "K", AT(T, how.sampling.top_k), NULL, 1, INFINITY, SAMPLING, \
-      .help = "sample from the K most likely tokens" }, \
-    { "--top-p", LS_OPTION_REAL, "P", AT(T, how.sampling.top_p), NULL, 0, 1, .above = true, SAMPLING, \
-      .help = "sample from the fewest tokens whose probabilities add up to P" }
+    SAMPLES(T, how.sampling, needed)
 #define SEED(T) "--seed", LS_OPTION_INT, "N", AT(T, how.sampling.seed), "0", 0, INFINITY
 /* --out, with every sample of the split */
 #define WHOLE_SPLIT "--out *.npy *.csv *.jsonl"
@@ -176,16 +178,18 @@ const ls_verb LS_VERBS[] = {
             .help = CORES_HELP },
           END },
       ls_verb_launch },
-    { "eval", "RUN|CHECKPOINT|RECIPE", 1, 1, true, "compute loss and metrics on the evaluation split",
+    { "eval", "RUN|CHECKPOINT|FOLDER|RECIPE", 1, 1, true, "compute loss and metrics on the evaluation split",
       "Computes the loss and the metrics of a checkpoint over the whole evaluation split. Every sample\n"
       "counts exactly once, with any number of ranks. RECIPE stands for the run that it trained. By\n"
       "default one process evaluates with all its threads. --workers N, --hosts and mpirun shard the\n"
       "weights over ranks, for a model that is too large for one process. With --generate, a T5 model\n"
-      "also generates a text for each source, in one process, and ROUGE compares it with the target.",
+      "also generates a text for each source, in one process, and ROUGE compares it with the target.\n"
+      "FOLDER is a language model or an adapter in Hugging Face's layout; --set says what to read.",
       "lockstep eval runs/vit-fashion-mnist                   # the last checkpoint of a run\n"
       "lockstep eval runs/vit-fashion-mnist/checkpoints/best  # this checkpoint\n"
       "lockstep eval runs/vit-fashion-mnist --hosts a:4,b:4   # sharded over two hosts\n"
-      "lockstep eval runs/t5-summarise --generate --beams 4 --length-penalty 2",
+      "lockstep eval runs/t5-summarise --generate --beams 4 --length-penalty 2\n"
+      "lockstep eval Qwen/Qwen2.5-0.5B --set data.eval_text=my.txt --set data.seq_length=512",
       (const ls_option_row[]){ { FLAG("--best", ls_eval_opts, model.best), BEST_HELP },
                                ITS_BASE,
                                { FLAG("--generate", ls_eval_opts, generate),

@@ -294,7 +294,9 @@ static const ls_key LAST[] = {
               "hybrid" },
     { "parallel.recompute", LS_KEY_WORDS, AT(parallel.recompute), "none", .may_change = true,
       .help = "activation checkpointing of these modules: `none`, `units`, or words `class:NAME` and "
-              "`pattern:GLOB`; the bits of the result do not change" },
+              "`pattern:GLOB`; a word `save:OP` keeps what an operation such as linear or attention made in "
+              "them, `save:OP/2` the first and each second: more memory, less time; the bits of the result "
+              "do not change" },
 
     { "precision.param", LS_KEY_DTYPE, AT(precision.param), "f32", .now = FLOATS,
       .why_refused = "compute precision is one of these",

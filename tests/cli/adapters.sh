@@ -59,6 +59,14 @@ refused 2 'runs/base/checkpoints/.* has no adapters' export runs/base --merge --
 
 # ---- model.init and predict take the folder; its settings come along
 try 0 predict adapter --prompt one --tokens 5 --set data.tokenizer=bytes --set data.seq_length=16; cmp out said || bad "the folder generates another text than the run"
+# eval of a folder: the data is on the command line, the numbers are those of the run
+read_it=(--set data.eval_text=text.txt --set data.documents=line --set data.tokenizer=bytes --set data.seq_length=16)
+try 0 eval adapter "${read_it[@]}"; diff <(grep -o 'loss .*)' out) <(grep -o 'loss .*)' loss) || bad "the folder has another loss than the run"
+try 0 eval adapter "${read_it[@]}" --workers 2 --json; has out '^\{"model":"adapter"'
+try 0 eval merged "${read_it[@]}"; diff <(grep -o 'loss [0-9.]\{6\}' out) <(grep -o 'loss [0-9.]\{6\}' loss) || bad "the merged folder has another loss"
+refused 2 'adapter: a folder of a model has no data to evaluate it on; name a file and the tokens of a sample: --set data.eval_text=FILE --set data.seq_length=512' eval adapter
+refused 2 'merged: a folder of a model has no data' eval merged --set data.eval_text=text.txt
+refused 2 '--best chooses among the checkpoints of a run, and adapter is' eval adapter --best
 sed 's/lora}/on}/; s/init: base/init: adapter/; s/lora: {rank: 2, alpha: 6}, //' lora.yaml >on.yaml
 try 0 train on.yaml --set train.steps=1; has err '1024 of the parameters trained'
 has runs/on/checkpoints/latest/adapter_config.json "$work/base\",\"r\":2,\"lora_alpha\":6"

@@ -98,8 +98,12 @@ static void wrong_values_say_what_is_needed(void **state)
     SET_REFUSED("parallel.units={class: A}", "a text");
     SET_REFUSED("parallel.units=size:10 size:20", "two words size:N");
     SET_REFUSED("parallel.recompute=[class:A, \"size:10\"]",
-                "'class:A size:10': write none, units, or words");
+                "'class:A size:10': write none, or units, class:NAME");
+    SET_REFUSED("parallel.recompute=[class:A, \"save:nothing\"]", "write save:OP with an operation");
+    SET_REFUSED("parallel.recompute=\"save:linear\"", "it names no module");
     SET_REFUSED("parallel.recompute=units", "needs parallel.units");
+    REFUSED(MINIMAL "parallel: {recompute: units, units: \"size:5\"}\n",
+            "here.yaml:3: parallel.recompute: 'units': ", "not by size; or write class:NAME");
     SET_REFUSED("eval.generate.tokens=5", "eval.generate.tokens", "t5");
     SET_REFUSED("run.name=a/b", "folder's name");
     SET_REFUSED("run.name=..", "folder's name");
