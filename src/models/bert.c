@@ -5,7 +5,6 @@
 #include <stdio.h>
 
 #include "base/argument.h"
-#include "base/field.h"
 #include "graph/graph.h"
 #include "lockstep/models.h"
 #include "lockstep/nn.h"
@@ -224,9 +223,8 @@ static ls_status build_embeddings(ls_graph *g, const ls_bert_config *c, int64_t 
     text t[2];
     ls_value x[2];
     if (batch < 2 && !ls_graph_is_evaluation(g))
-        return ls_fail_field(
-            LS_E_USAGE, "micro_batch",
-            "1 sample has no other texts to compare with, as in_batch_negatives does; make it larger");
+        return ls_fail(LS_E_SHAPE,
+                       "bert: in_batch_negatives compares the samples of a micro-batch, and this one has 1");
     {
         LS_SCOPE(g, "bert", "BertModel");
         encode(g, c, t, batch);
