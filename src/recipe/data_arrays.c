@@ -38,10 +38,13 @@ static field_use use_of(const ls_recipe *r, const char *field)
     field_use use = { .type = ls_dtype_is_float(read.type) ? floats : read.type,
                       .ignorable = read.valid,
                       .range = read.weight ? LS_ARRAY_FROM_0 : LS_ARRAY_ANY };
-    if (ls_model_has_key(ls_recipe_model(r), "pad_token") && is(r->model.inputs.at[0].name, field))
-        return (field_use){ .type = LS_I32,
-                            .below = r->model.vocab_size,
-                            .tokens = r->model.inputs.at[0].type.dims[0] };
+    for (int i = 0; i < r->model.inputs.n && ls_model_has_key(ls_recipe_model(r), "pad_token"); i++) {
+        const ls_port *p = &r->model.inputs.at[i];
+        if (is(p->name, field))
+            return (field_use){ .type = LS_I32,
+                                .below = r->model.vocab_size,
+                                .tokens = p->type.dims[p->type.ndim - 1] };
+    }
     for (int i = 0; i < r->loss.n; i++) {
         const ls_task_loss *l = &r->loss.at[i];
         const bool target = is(l->target ? l->target : l->of, field),

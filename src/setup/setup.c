@@ -312,7 +312,7 @@ ls_status ls_setup_weights_at(ls_weights **out, const ls_recipe *r, const char *
     LS_TRY(status);
     say_untied(r);
     for (const ls_second_name *n = ls_recipe_model(r)->second_names; n && n->name; n++)
-        if (r->model.tied || !n->if_tied)
+        if ((r->model.tied || !n->if_tied) && (!n->when || n->when(r)))
             leave_out(*out, n);
     return LS_OK;
 }

@@ -333,6 +333,8 @@ static ls_status find_mistakes(ls_outputs *j)
 static const char *by_default(const ls_recipe *r)
 {
     const ls_samples kind = ls_recipe_samples(r);
+    if (r->loss.n && r->loss.at[0].kind == LS_LOSS_IN_BATCH) /* the second text has an output, too */
+        return r->model.outputs.at[0].name;
     if (r->model.outputs.n)
         return NULL;
     return kind == LS_SAMPLES_IMAGES ? "probability" : kind == LS_SAMPLES_TEXT ? "predicted" : NULL;

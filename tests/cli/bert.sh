@@ -31,6 +31,7 @@ near tp 1e-4
 try 0 train bert.yaml --set run.name=stopped --set train.epochs=3
 try 0 train bert.yaml --set run.name=stopped
 cmp runs/bert/checkpoints/latest/model.safetensors runs/stopped/checkpoints/latest/model.safetensors || bad "$what: a restart changes a bit"
+has runs/bert/checkpoints/latest/config.json '"architectures":\["BertForSequenceClassification"\].*"problem_type":"single_label_classification"'
 has runs/bert/checkpoints/latest/config.json '"id2label":\{"0":"law","1":"praise","2":"weather"\}'
 printf 'review\n"Rough winds do shake"\nLOVE is not love\n' >new.csv
 try 0 predict runs/bert new.csv
@@ -46,7 +47,7 @@ Shall I compare thee to a summer's day,O PER O PER O O TIME TIME
 coral is red,THING O O
 EOT
 cat >tags.yaml <<EOT
-model: {init: $golden, init_strict: false, inputs: {words: [16]}, outputs: {tags: [16, 4]}, reset: classifier}
+model: {init: $golden, inputs: {words: [16]}, outputs: {tags: [16, 4]}, reset: classifier}
 data: {type: arrays, train: {words: tags.csv, tags: tags.csv}, eval: {words: tags.csv, tags: tags.csv}, tokenizer: $golden}
 loss: {type: cross_entropy, of: tags}
 train: {epochs: 20, global_batch: 3, micro_batch: 1, drop_last: false}
@@ -54,6 +55,7 @@ optimizer: {type: adamw, lr: 1e-2}
 threads: 1
 EOT
 try 0 train tags.yaml
+has runs/tags/checkpoints/latest/config.json '"architectures":\["BertForTokenClassification"\].*"id2label":\{"0":"O","1":"PER",.*"label2id":\{"O":0'
 has runs/tags/recipe.yaml 'class_names: \{tags: "O,PER,THING,TIME"\}'
 try 0 eval runs/tags # of 15 words the last is cut off
 has out 'accuracy 1.0000  \(14 of 14\)'
@@ -63,6 +65,28 @@ sed 's/O O$/O/' tags.csv >short.csv
 refused 1 'short.csv line 3, column "tags": 3 classes, and the text has 4 words' eval runs/tags --set "data.eval={words: short.csv, tags: short.csv}"
 sed 's/TIME TIME/TIME DAY/' tags.csv >other.csv
 refused 1 '"DAY" is not one of the classes O,PER,THING,TIME' eval runs/tags --set "data.eval={words: other.csv, tags: other.csv}"
+
+# ---- pairs of texts: [CLS] first [SEP] second [SEP], with token types
+cat >pair.yaml <<EOT
+model: {init: $golden, inputs: {pair: [2, 14]}, outputs: {kind: [3]}}
+data: {type: arrays, train: {pair: "$golden/pairs.csv:query,passage", kind: $golden/pairs.csv}, eval: {pair: "$golden/pairs.csv:query,passage", kind: $golden/pairs.csv}}
+loss: {type: cross_entropy, of: kind}
+train: {epochs: 1, global_batch: 8}
+optimizer: {type: adamw, lr: 1e-30}
+threads: 1
+EOT
+try 0 train pair.yaml
+has err 'pairs.csv:query,passage \(7 of 8 pairs of texts cut to 14 tokens\)'
+try 0 predict runs/pair --output kind --out logits.csv
+sed 1d logits.csv | cut -d, -f2- | tr ',' '\n' >have
+grep -o '"logits": \[[^]]*' "$golden/pairs.json" | tr -d '[' | cut -d: -f2 | tr ',' '\n' >want
+paste have want | awk '{ d = $1 - $2; if (d * d > 1e-11) bad = 1 } END { exit bad || NR != 24 }' || { bad "pairs: other logits than transformers'"; paste have want; }
+try 0 predict runs/pair "$golden/pairs.csv"
+refused 1 'the model takes pair i32 \[2, 14\]' predict runs/pair "$golden/pairs.csv:query"
+refused 2 'a pair of texts is two columns, x.csv:FIRST,SECOND, and \[2, tokens\]; here are 1 and 2 dimensions' train pair.yaml --set run.name=no --set "data.train.pair=$golden/pairs.csv:query"
+refused 2 '3 tokens leave no room for a text beside 3 special ones' train pair.yaml --set run.name=no --set "model.inputs={pair: [2, 3]}"
+refused 2 'does not say what a pair of texts becomes' train pair.yaml --set run.name=no --set data.tokenizer=bytes --set model.init=random --set model.vocab_size=257 --set model.type=bert
+refused 2 'a pair of texts has two token types, and the model has 1' train pair.yaml --set run.name=no --set model.token_types=1
 
 # ---- what does not fit
 sed '1s/.*/text,kind/' texts.csv >renamed.csv
