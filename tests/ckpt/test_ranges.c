@@ -487,9 +487,13 @@ static void only_the_range_is_proved(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_ranks_write_the_same), cmocka_unit_test(failures),
-        cmocka_unit_test(columns_are_few_pieces),   cmocka_unit_test(the_cause_is_told),
-        cmocka_unit_test(damage_is_found_together), cmocka_unit_test(any_damage_is_named),
+        cmocka_unit_test(any_ranks_write_the_same),
+        cmocka_unit_test(digests),
+        cmocka_unit_test(failures),
+        cmocka_unit_test(columns_are_few_pieces),
+        cmocka_unit_test(the_cause_is_told),
+        cmocka_unit_test(damage_is_found_together),
+        cmocka_unit_test(any_damage_is_named),
         cmocka_unit_test(only_the_range_is_proved),
     };
     return cmocka_run_group_tests(tests, fill, NULL);
