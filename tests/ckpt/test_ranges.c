@@ -181,14 +181,14 @@ static void any_ranks_write_the_same(void **state)
 static void digests(void **state)
 {
     (void)state;
-    const float values[4] = { 1, 2, 3, 4 }, swapped[4] = { 1, 3, 2, 4 };
+    const float numbers[4] = { 1, 2, 3, 4 }, swapped[4] = { 1, 3, 2, 4 };
     const uint64_t seed = ls_element_seed("a", LS_F32),
-                   whole = ls_element_digest(seed, values, sizeof *values, 0, 4);
-    assert_true(whole == ls_element_digest(seed, values + 3, sizeof *values, 3, 1) +
-                             ls_element_digest(seed, values, sizeof *values, 0, 3));
-    assert_true(whole != ls_element_digest(seed, swapped, sizeof *values, 0, 4));
-    assert_true(whole != ls_element_digest(ls_element_seed("b", LS_F32), values, sizeof *values, 0, 4));
-    assert_true(whole != ls_element_digest(ls_element_seed("a", LS_I32), values, sizeof *values, 0, 4));
+                   whole = ls_element_digest(seed, numbers, sizeof *numbers, 0, 4);
+    assert_true(whole == ls_element_digest(seed, numbers + 3, sizeof *numbers, 3, 1) +
+                             ls_element_digest(seed, numbers, sizeof *numbers, 0, 3));
+    assert_true(whole != ls_element_digest(seed, swapped, sizeof *numbers, 0, 4));
+    assert_true(whole != ls_element_digest(ls_element_seed("b", LS_F32), numbers, sizeof *numbers, 0, 4));
+    assert_true(whole != ls_element_digest(ls_element_seed("a", LS_I32), numbers, sizeof *numbers, 0, 4));
 }
 
 /* Every byte has one writer; a rank that fails ends the save on all, and nothing is left. */
