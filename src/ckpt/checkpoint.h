@@ -51,6 +51,7 @@ typedef struct ls_checkpoint_contents {
     ls_tensor_list model, optimizer; /* optimizer.n 0: no such file */
     ls_tensor_list live;             /* of a queue of samples (src/live); n 0: no such file */
     const char *adapter; /* adapter_config.json; then `model` is an adapter's. NULL: a whole model */
+    bool part;           /* `model` has only what is trained (ls_part_is) */
     uint64_t max_file;   /* bytes of a file; larger lists are written as shards. 0: no limit */
     bool per_rank;       /* each rank writes files of its own, with its ranges */
     bool replace;        /* replace a checkpoint that has the name already */

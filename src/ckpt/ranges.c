@@ -374,7 +374,10 @@ ls_status ls_ranges_init(ls_ranges *w, const char *dir, const ls_checkpoint_cont
     if (!w->dir || !w->config || !w->trainer || (c->adapter && !w->adapter))
         return ls_fail(LS_E_MEMORY, "%s: no memory to write it", dir);
     LS_TRY(keep_beside(w, c));
-    const char *const NAMES[3] = { c->adapter ? LS_ADAPTER_WEIGHTS : "model", "optimizer", "live" };
+    const char *const NAMES[3] = { c->adapter ? LS_ADAPTER_WEIGHTS
+                                   : c->part  ? LS_TRAINED_WEIGHTS
+                                              : "model",
+                                   "optimizer", "live" };
     const ls_tensor_list *all[3] = { &c->model, &c->optimizer, &c->live };
     w->per_rank = c->per_rank;
     for (int i = 0; i < 3; i++) {

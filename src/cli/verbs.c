@@ -17,9 +17,10 @@
 #define BEST_HELP \
     .help = "of a run the best checkpoint; default: the latest one, after early stopping the best"
 #define BASE(...) \
-    { "--base", LS_OPTION_FOLDER, "FOLDER", __VA_ARGS__, .help = "the weights that the adapters belong to", \
+    { "--base", LS_OPTION_FOLDER, "FOLDER", __VA_ARGS__, \
+      .help = "the weights that the checkpoint or adapter leaves out", \
       .otherwise = "where the checkpoint or adapter_config.json says" }
-#define ITS_BASE BASE(.key = "train.lora.base")
+#define ITS_BASE BASE(.key = "checkpoint.base")
 #define PAGE(T) "--html", LS_OPTION_FILE, "FILE", AT(T, html), .page = true
 #define JSON(T) { FLAG("--json", T, json), .help = "the result as JSON" }
 #define HOSTS(T, member) \
@@ -324,7 +325,7 @@ const ls_verb LS_VERBS[] = {
             .help = "remove the module from the names" },
           { FLAG("--merge", ls_export_opts, merge),
             .help = "of adapters (train.lora): W + alpha / rank * B A; else they become a PEFT folder" },
-          BASE(AT(ls_export_opts, base), NEEDS("--merge", "--to *.gguf")),
+          BASE(AT(ls_export_opts, base)),
           { FLAG("--ignore-frozen", ls_export_opts, ignore_frozen),
             .help = "leave out parameters that train.freeze froze" },
           { FLAG("--force", ls_export_opts, force), .help = "replace an existing file, model or directory" },
