@@ -162,9 +162,9 @@ static ls_status write_classes(void *context, const ls_str *columns)
         w->ids.ids[i] = LS_IGNORE_LABEL;
     size_t word_end = 0, class_end = 0, n;
     for (int64_t k = 0; ls_next_word(text, &word_end, &n);) {
+        const int64_t token = ls_word_token(&w->at, &k, word_end, n);
         const char *name = ls_next_word(classes, &class_end, &n);
         const int32_t class = class_of(w->classes, name, n);
-        const int64_t token = ls_word_token(&w->at, &k, word_end);
         if (class < 0)
             return ls_fail(LS_E_FORMAT, "\"%.*s\" is not one of the classes %.256s", (int)n, name,
                            w->classes);

@@ -41,7 +41,7 @@ static ls_status add_text(void *context, const ls_str *columns)
         ls_array_word *more = ls_sys_grow(w->words, w->n, &w->room[0], sizeof *more);
         LS_TRY(ls_sys_have(more));
         w->words = more;
-        const int64_t token = ls_word_token(&r->at, &k, end);
+        const int64_t token = ls_word_token(&r->at, &k, end, n);
         more[w->n++] = (ls_array_word){ before + (size_t)(word - text), n, token < kept ? token : -1 };
     }
     int64_t *first = ls_sys_grow(w->first, w->rows + 1, &w->room[1], sizeof *first);

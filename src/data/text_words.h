@@ -4,6 +4,6 @@
 
 /* The next word of a text from *at on; *n: its bytes. NULL: there is none. */
 const char *ls_next_word(const char *text, size_t *at, size_t *n);
-/* The first of the tokens from *k on that begins before byte `end` and is not a special one; -1: none. *k
+/* The first of the tokens from *k on that has a byte of the word of n bytes before byte `end`; -1: none. *k
  * becomes the first one that begins at `end` or later. */
-int64_t ls_word_token(const ls_text_ranges *at, int64_t *k, size_t end);
+int64_t ls_word_token(const ls_text_ranges *at, int64_t *k, size_t end, size_t n);

@@ -31,6 +31,9 @@ near tp 1e-4
 try 0 train bert.yaml --set run.name=stopped --set train.epochs=3
 try 0 train bert.yaml --set run.name=stopped
 cmp runs/bert/checkpoints/latest/model.safetensors runs/stopped/checkpoints/latest/model.safetensors || bad "$what: a restart changes a bit"
+try 0 train bert.yaml --set run.name=dropout --set model.dropout=0.1 --set model.attention_dropout=0.1 # as published models have it
+try 0 train bert.yaml --set run.name=dropout2 --set model.dropout=0.1 --set model.attention_dropout=0.1 --workers 2
+cmp runs/dropout/checkpoints/latest/model.safetensors runs/dropout2/checkpoints/latest/model.safetensors || bad "$what: ranks change a bit"
 has runs/bert/checkpoints/latest/config.json '"architectures":\["BertForSequenceClassification"\].*"problem_type":"single_label_classification"'
 has runs/bert/checkpoints/latest/config.json '"id2label":\{"0":"law","1":"praise","2":"weather"\}'
 printf 'review\n"Rough winds do shake"\nLOVE is not love\n' >new.csv
