@@ -9,6 +9,7 @@
 #include "data/array_csv.h"
 #include "data/array_room.h"
 #include "data/source_hash.h"
+#include "data/text_words.h"
 #include "lockstep/graph.h"
 #include "text/text.h"
 
@@ -127,18 +128,6 @@ static ls_status write_pair(void *context, const ls_str *columns)
     return LS_OK;
 }
 
-static const char WHITE[] = " \t\r\n";
-
-/* The next word of a text from *at on; *n: its bytes. NULL: there is none. */
-static const char *next_word(const char *text, size_t *at, size_t *n)
-{
-    *at += strspn(text + *at, WHITE);
-    *n = strcspn(text + *at, WHITE);
-    const char *word = *n ? text + *at : NULL;
-    *at += *n;
-    return word;
-}
-
 /* The place of a word in "a,b,c"; -1: it is not there. */
 static int32_t class_of(const char *classes, const char *word, size_t n)
 {
@@ -152,7 +141,7 @@ static int32_t class_of(const char *classes, const char *word, size_t n)
 static int64_t count_words(const char *text)
 {
     int64_t count = 0;
-    for (size_t at = 0, n; next_word(text, &at, &n);)
+    for (size_t at = 0, n; ls_next_word(text, &at, &n);)
         count++;
     return count;
 }
@@ -169,23 +158,19 @@ static ls_status write_classes(void *context, const ls_str *columns)
     LS_TRY(make_room(w));
     w->ids.n = w->at.n = 0;
     LS_TRY(ls_tokenizer_encode_ranges(w->tokenizer, text, columns[0].len, true, 0, NULL, &w->ids, &w->at));
+    for (int64_t i = 0; i < w->ids.n; i++)
+        w->ids.ids[i] = LS_IGNORE_LABEL;
     size_t word_end = 0, class_end = 0, n;
-    int64_t k = 0;
-    for (const char *word; (word = next_word(text, &word_end, &n));) {
-        const char *name = next_word(classes, &class_end, &n);
+    for (int64_t k = 0; ls_next_word(text, &word_end, &n);) {
+        const int64_t token = ls_word_token(&w->at, &k, word_end, n);
+        const char *name = ls_next_word(classes, &class_end, &n);
         const int32_t class = class_of(w->classes, name, n);
-        bool first = true;
         if (class < 0)
             return ls_fail(LS_E_FORMAT, "\"%.*s\" is not one of the classes %.256s", (int)n, name,
                            w->classes);
-        for (; k < w->ids.n && w->at.at[k].begin < (int64_t)word_end; k++) {
-            const bool special = w->at.at[k].begin == w->at.at[k].end;
-            w->ids.ids[k] = !special && first ? class : LS_IGNORE_LABEL;
-            first = first && special;
-        }
+        if (token >= 0)
+            w->ids.ids[token] = class;
     }
-    for (; k < w->ids.n; k++)
-        w->ids.ids[k] = LS_IGNORE_LABEL;
     put_row(w, w->ids.ids, w->ids.n, LS_IGNORE_LABEL);
     return LS_OK;
 }

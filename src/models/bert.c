@@ -257,7 +257,7 @@ ls_status ls_bert_build(ls_graph *g, const ls_bert_config *c, int64_t batch)
         if (texts)
             whole = pool(g, c, t.x, batch);
     }
-    const ls_value x = ls_dropout(g, "dropout", t.x, c->classifier_dropout);
+    const ls_value x = ls_dropout(g, "dropout_tokens", t.x, c->classifier_dropout);
     whole = texts ? ls_dropout(g, "dropout", whole, c->classifier_dropout) : whole;
     for (int i = 0; i < c->n_outputs; i++)
         head(g, c, &c->outputs[i], of_tokens(c, &c->outputs[i]) ? x : whole, batch);

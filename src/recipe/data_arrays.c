@@ -173,6 +173,25 @@ static ls_status name_rows(char **out, const ls_recipe *r, const char *field, co
     return ls_sys_have(*out);
 }
 
+ls_status ls_recipe_words(ls_array_words *out, const ls_recipe *r, ls_split split, int n_words,
+                          const char *const *words)
+{
+    const ls_port *text = &r->model.inputs.at[0];
+    const bool train = split == LS_SPLIT_TRAIN || !r->data.eval.n;
+    const ls_file_list *files = train ? &r->data.train : &r->data.eval;
+    char *name = NULL;
+    ls_status s = LS_OK;
+    for (int i = 0; i < files->n && !n_words; i++)
+        if (is(files->at[i].field, text->name))
+            s = ls_sys_have(name = ls_sys_strdup(files->at[i].file));
+    if (n_words)
+        s = name_rows(&name, r, text->name, word_of(text->name, 1, &text->name, n_words, words));
+    if (s == LS_OK)
+        s = ls_array_words_open(out, name, text->name, r->data.tokenizer, text->type.dims[0]);
+    free(name);
+    return s;
+}
+
 ls_status ls_recipe_rows(ls_dataset **out, const ls_recipe *r, int n_fields, const char *const *fields,
                          int n_words, const char *const *words)
 {

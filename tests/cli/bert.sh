@@ -31,6 +31,9 @@ near tp 1e-4
 try 0 train bert.yaml --set run.name=stopped --set train.epochs=3
 try 0 train bert.yaml --set run.name=stopped
 cmp runs/bert/checkpoints/latest/model.safetensors runs/stopped/checkpoints/latest/model.safetensors || bad "$what: a restart changes a bit"
+try 0 train bert.yaml --set run.name=dropout --set model.dropout=0.1 --set model.attention_dropout=0.1 # as published models have it
+try 0 train bert.yaml --set run.name=dropout2 --set model.dropout=0.1 --set model.attention_dropout=0.1 --workers 2
+cmp runs/dropout/checkpoints/latest/model.safetensors runs/dropout2/checkpoints/latest/model.safetensors || bad "$what: ranks change a bit"
 has runs/bert/checkpoints/latest/config.json '"architectures":\["BertForSequenceClassification"\].*"problem_type":"single_label_classification"'
 has runs/bert/checkpoints/latest/config.json '"id2label":\{"0":"law","1":"praise","2":"weather"\}'
 printf 'review\n"Rough winds do shake"\nLOVE is not love\n' >new.csv
@@ -59,6 +62,28 @@ has runs/tags/checkpoints/latest/config.json '"architectures":\["BertForTokenCla
 has runs/tags/recipe.yaml 'class_names: \{tags: "O,PER,THING,TIME"\}'
 try 0 eval runs/tags # of 15 words the last is cut off
 has out 'accuracy 1.0000  \(14 of 14\)'
+try 0 predict runs/tags # a line for each word
+has out '^eval 0 +summer.s +TIME +0'
+has out '^eval 0 +day *$' # the text was cut before it
+has out '^eval 1 +winds, +THING +0'
+times 16 out .
+printf 'words\nRough coral is red\n"a, ""b"""\n' >words.csv
+try 0 predict runs/tags words.csv --out words.out.csv
+has words.out.csv '^sample,word,tags,tags.probability$'
+has words.out.csv '^0,coral,THING,0'
+has words.out.csv '^1,"a,",'
+has words.out.csv '^1,"""b""",'
+times 7 words.out.csv .
+try 0 predict runs/tags --out words.out.jsonl
+once words.out.jsonl '^\{"sample":0,"words":\[\{"word":"Shall","tags":"O","tags.probability":0.*\{"word":"day","tags":null,"tags.probability":null\}\]\}$'
+try 0 predict runs/tags words.csv --json
+has out '"sample":"row 0","words":\[\{"word":"Rough"'
+try 0 predict runs/tags words.csv --output tags --out numbers.csv # of all tokens
+has numbers.csv '^sample,tags.0,.*,tags.63$'
+try 0 train tags.yaml --set run.name=part --set data.eval={} --set data.eval_fraction=0.4 --set train.epochs=1
+try 0 predict runs/part --out part.csv # with the row of the file, whose words they are
+has part.csv '^sample,row,word,tags'
+has part.csv '^0,[12],(Rough|coral),'
 try 0 train tags.yaml --set run.name=tags3 --workers 3
 cmp runs/tags/checkpoints/latest/model.safetensors runs/tags3/checkpoints/latest/model.safetensors || bad "$what: ranks change a bit"
 sed 's/O O$/O/' tags.csv >short.csv
