@@ -271,6 +271,12 @@ static void explain(ls_eval_result *out, const char *name, const char *why)
             out->why[i] = why;
 }
 
+double ls_evaluate_perplexity(const ls_eval_result *e)
+{
+    const double alone = ls_metric_list_find(&e->metrics, "cross_entropy");
+    return exp(isnan(alone) ? e->loss : alone);
+}
+
 const char *ls_evaluate_why(const ls_eval_result *e, const char *name)
 {
     for (int i = 0; i < e->metrics.n && i < LS_MOST_METRICS; i++)
