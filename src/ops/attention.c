@@ -141,6 +141,8 @@ static ls_status dims_attention(ls_rule *r, const ls_infer *i)
     const ls_type *bias = i->n_in > BIAS && i->in[BIAS].ndim >= 0 ? &i->in[BIAS] : NULL;
     if (bias && bias->ndim == 2)
         ls_rule_fix(r, 't');
+    if (((const ls_attention_attrs *)i->attrs)->causal)
+        ls_rule_uneven(r, 't');
     if (bias && bias->ndim == 4 && bias->dims[0] != i->in[Q].dims[0])
         r->in[BIAS][0] = -1; /* the bias is shared by all samples */
     return LS_OK;

@@ -45,6 +45,12 @@ void ls_rule_fix(ls_rule *r, char letter)
         r->loop[l].fixed = r->loop[l].fixed || r->loop[l].letter == letter;
 }
 
+void ls_rule_uneven(ls_rule *r, char letter)
+{
+    for (int l = 0; l < r->n; l++)
+        r->loop[l].uneven = r->loop[l].uneven || r->loop[l].letter == letter;
+}
+
 /* One operand or result of a rule: "r.. k", "@b t h*", "+n", ".". */
 typedef struct term {
     const char *at;

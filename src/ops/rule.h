@@ -35,6 +35,7 @@ typedef struct ls_op_loop {
     bool join;     /* is only split by `expand` */
     bool rows;     /* one of the row-wise loops */
     bool anywhere; /* has the mark ^ */
+    bool uneven;   /* its later iterations take more work than the first ones */
 } ls_op_loop;
 
 typedef struct ls_rule {
@@ -69,6 +70,7 @@ int ls_rule_out_dim(const ls_rule *r, const ls_infer *i, int k, int loop);
 
 /* For the function `dims` of a row: */
 void ls_rule_fix(ls_rule *r, char letter); /* loops with this letter must not be split */
-int ls_rule_loop(ls_rule *r);              /* adds a loop; -1: no room */
+void ls_rule_uneven(ls_rule *r, char letter);
+int ls_rule_loop(ls_rule *r); /* adds a loop; -1: no room */
 /* element-wise ops: gives each dimension of the result a loop */
 ls_status ls_rule_broadcast(ls_rule *r, const ls_infer *i);

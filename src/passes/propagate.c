@@ -351,8 +351,10 @@ static ls_status node(ls_propagation *pr, const ls_node *n)
 static ls_status all_nodes(ls_propagation *pr, ls_placement *outputs)
 {
     const ls_graph *g = pr->r.from;
-    if (!pr->seeds)
+    if (!pr->seeds) {
         LS_TRY(ls_prop_check_tokens(pr));
+        LS_TRY(ls_prop_folds(pr));
+    }
     for (int i = 0; i < g->n_nodes && pr->r.to->status == LS_OK; i++)
         LS_TRY(pr->seeds ? node(pr, g->nodes[i]) : ls_prop_tokens(pr, g->nodes[i]));
     for (int i = 0; i < g->n_outputs; i++) {
