@@ -276,7 +276,7 @@ typedef struct ls_recipe {
         bool sync_batch_norm;
         bool sequence;
         ls_offload_choice offload;
-        const char *recompute; /* none | units | words class:NAME, pattern:GLOB */
+        const char *recompute; /* none | words units, class:NAME, pattern:GLOB, save:OP */
     } parallel;
     struct {
         ls_dtype param, reduce, output;

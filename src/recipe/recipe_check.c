@@ -208,15 +208,7 @@ static ls_status check_parallel(ls_recipe *r)
     ls_status s = ls_recipe_check_parallel(r);
     if (s != LS_OK)
         return ls_recipe_blame(r, s == LS_E_MEMORY ? s : LS_E_USAGE);
-    const char *units = r->parallel.units, *recompute = r->parallel.recompute;
-    if (strcmp(recompute, "units") &&
-        (ls_parallel_check_units(recompute) != LS_OK || strstr(recompute, "size:")))
-        return ls_fail(LS_E_USAGE, "%s: '%s': write none, units, or words class:NAME and pattern:GLOB",
-                       at(r, "parallel.recompute"), recompute);
-    if (!strcmp(recompute, "units") && !strcmp(units, "none"))
-        return ls_fail(LS_E_USAGE, "%s: `units` needs parallel.units, which names the FSDP modules",
-                       at(r, "parallel.recompute"));
-    return LS_OK;
+    return ls_recipe_check_recompute(r);
 }
 
 /* *yes: the key has its default. LS_E_MEMORY. */

@@ -222,10 +222,13 @@ static const ls_key LAST[] = {
       .help = "how much better a value must be, as a fraction of the best one (threshold_mode rel)" },
 
     { "parallel.mesh", LS_KEY_MESH, AT(parallel.mesh), "{dp: auto}", .may_change = true,
-      .help = "device mesh: axes in order, outermost first. One size may be `auto`: `workers` divided by the "
-              "others. Axes dp (or data_parallel) and shard are data parallel, axis tp is tensor parallel: "
-              "`{dp: auto, tp: 2}`. An axis of another name has a role (replicate, shard or tensor, as dp, "
-              "shard and tp): `{rows: auto, columns: {size: 2, role: tensor}}`" },
+      .help =
+          "device mesh: axes in order, outermost first. One size may be `auto`: `workers` divided by the "
+          "others. Axes dp (or data_parallel) and shard are data parallel, axis tp is tensor parallel: "
+          "`{dp: auto, tp: 2}`, and axis cp context parallel, which splits the tokens of each sample and "
+          "gathers "
+          "keys and values: `{dp: auto, cp: 2}`. An axis of another name has a role (replicate, shard, "
+          "tensor or context, as dp, shard, tp and cp): `{rows: auto, columns: {size: 2, role: tensor}}`" },
     { "parallel.data", LS_KEY_CHOICE, AT(parallel.data), "fsdp",
       WORDS([LS_DATA_FSDP] = "fsdp", [LS_DATA_DDP] = "ddp", [LS_DATA_HYBRID] = "hybrid",
             [LS_DATA_NONE] = "none"),
@@ -294,7 +297,9 @@ static const ls_key LAST[] = {
               "hybrid" },
     { "parallel.recompute", LS_KEY_WORDS, AT(parallel.recompute), "none", .may_change = true,
       .help = "activation checkpointing of these modules: `none`, `units`, or words `class:NAME` and "
-              "`pattern:GLOB`; the bits of the result do not change" },
+              "`pattern:GLOB`; a word `save:OP` keeps what an operation such as linear or attention made in "
+              "them, `save:OP/2` the first and each second: more memory, less time; the bits of the result "
+              "do not change" },
 
     { "precision.param", LS_KEY_DTYPE, AT(precision.param), "f32", .now = FLOATS,
       .why_refused = "compute precision is one of these",

@@ -382,7 +382,7 @@ static void write_huggingfaces(ls_json *j, const ls_recipe *r, const ls_huggingf
                                const int32_t *end_token)
 {
     ls_json_array(j, "architectures");
-    ls_json_text(j, NULL, h->architecture);
+    ls_json_text(j, NULL, h->architecture_of ? h->architecture_of(r) : h->architecture);
     ls_json_close_array(j);
     if (end_token)
         ls_json_int(j, "eos_token_id", *end_token);

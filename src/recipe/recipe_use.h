@@ -40,6 +40,11 @@ bool ls_recipe_lora(struct ls_lora_opts *out, const ls_recipe *r);
  * to train. They lie in the recipe's arena, which remembers if there was no memory. Local. */
 const char *ls_recipe_freeze(const ls_recipe *r);
 
+/* recipe_recompute.c: checks parallel.recompute. And the words of ls_trainer_opts.recompute, in the recipe's
+ * arena; NULL: nothing is computed again. Local. */
+ls_status ls_recipe_check_recompute(const ls_recipe *r);
+const char *ls_recipe_recompute(const ls_recipe *r);
+
 /* Whether checkpoints hold only what is trained (adapters, or with checkpoint.frozen: reference) and leave
  * the rest in model.init. With random first weights there is nothing to refer to: they hold the whole model.
  * Local. */

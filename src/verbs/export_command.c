@@ -54,7 +54,9 @@ static void tell_number(const ls_export_opts *o, const ls_ui *ui, const char *fr
 {
     ls_str said = { 0 };
     ls_export_said(&said, tensors, o->to, ls_adapter_is(o->to) ? LS_EXPORT_PEFT : o->format);
-    fprintf(ui->out, "%s, from %s\n", ls_str_text(&said), from);
+    const bool alone = ls_adapter_is(from) && !o->merge && o->format == LS_EXPORT_GGUF;
+    fprintf(ui->out, "%s%s, from %s\n", ls_str_text(&said),
+            alone ? ", the adapter without its base (--merge writes both)" : "", from);
     ls_str_release(&said);
 }
 
