@@ -28,6 +28,7 @@ PYTHON="$PYTHON" tests/build/docs.sh . build/lockstep docs/start/quickstart.md d
 "$PYTHON" tools/parity_s3.py build/lockstep
 "$PYTHON" tools/parity_templates.py build/tests/template_render
 "$PYTHON" tools/parity_decoders.py build/lockstep
+"$PYTHON" tools/parity_encoders.py build/lockstep
 "$PYTHON" tools/parity_resnet.py
 # With two seeds the median over 8 steps varies by more than the factor of 2 that is allowed.
 "$PYTHON" tools/parity_resnet.py --model resnet50 --seeds 6 --steps 8 --batch 16

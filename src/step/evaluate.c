@@ -31,6 +31,13 @@ static ls_status fetch(const ls_trainer *t, float *loss, double *wide, int32_t *
     return LS_OK;
 }
 
+/* Tells a program whose rows compare samples how many of the batch are not padding. */
+static ls_status put_real(const ls_trainer *t, int64_t real)
+{
+    const int32_t n = (int32_t)real;
+    return ls_place_present(&t->real) ? ls_session_write(&t->real, &n, sizeof n) : LS_OK;
+}
+
 ls_status ls_trainer_eval(ls_trainer *t, const void *inputs, const int32_t *targets, float *loss,
                           int32_t *predicted, float *probability)
 {
@@ -46,7 +53,9 @@ ls_status ls_trainer_eval(ls_trainer *t, const void *inputs, const int32_t *targ
     double *wide = NULL;
     if (loss && t->rows[0].type.dtype == LS_F64)
         LS_TRY(ls_sys_have(wide = ls_sys_malloc(ls_type_bytes(&t->rows[0].type))));
-    ls_status s = ls_trainer_eval_fed(t);
+    ls_status s = put_real(t, t->compiled.eval_batch);
+    if (s == LS_OK)
+        s = ls_trainer_eval_fed(t);
     if (s == LS_OK)
         s = fetch(t, loss, wide, predicted, probability);
     free(wide);
@@ -201,15 +210,21 @@ static ls_status read_rows(const batch_rows *to, const ls_trainer *t)
     return ls_session_wait(t->session);
 }
 
+static int64_t real_of(const ls_order *order, int64_t step, int64_t m)
+{
+    int64_t real = 0;
+    while (real < order->micro_batch && ls_order_sample(order, 0, step, m, real) >= 0)
+        real++;
+    return real;
+}
+
 static ls_status add_batch(split_sums *s, const ls_confusions *pairs, const batch_rows *rows,
                            const ls_trainer *t, const ls_order *order, const ls_loader_step *b, int64_t m)
 {
     const ls_objective *o = &t->compiled.objective;
-    int64_t real = 0;
+    const int64_t real = real_of(order, b->step, m);
     ls_confusion *next = pairs->at;
     LS_TRY(read_rows(rows, t));
-    while (real < order->micro_batch && ls_order_sample(order, 0, b->step, m, real) >= 0)
-        real++;
     s->samples += real;
     for (int i = 0; i < o->n; i++) {
         const ls_term *term = &o->terms[i];
@@ -405,6 +420,7 @@ ls_status ls_evaluate(ls_trainer *t, const ls_dataset *set, const ls_ui *ui, ls_
         .n = set->n, .global_batch = batch * ranks, .micro_batch = batch, .shuffle = false, .drop_last = false
     };
     const ls_objective *o = &t->compiled.objective;
+    order.blocks = ls_objective_is_among(o);
     split_sums *s = ls_sys_malloc(sums_bytes(o));
     batch_rows rows = { 0 };
     ls_confusions pairs = { 0 };
@@ -433,6 +449,8 @@ ls_status ls_evaluate(ls_trainer *t, const ls_dataset *set, const ls_ui *ui, ls_
             status = ls_loader_next(loader, &b, &done);
         if (status == LS_OK)
             status = ls_trainer_feed(t, &b);
+        if (status == LS_OK)
+            status = put_real(t, real_of(&order, b.step, rank));
         if (status == LS_OK)
             status = ls_trainer_eval_fed(t);
         if (status == LS_OK)

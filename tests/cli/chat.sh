@@ -34,6 +34,9 @@ what="lockstep chat"
 [ "$(wc -l <out)" -ge 2 ] || bad "$what: no two answers"
 cp out first
 "$lockstep" chat runs/whole --tokens 5 <lines >out 2>err; cmp -s out first || bad "$what: another answer"
+try 0 export runs/whole --to folder/ # it has the template that the run named
+has folder/chat_template.jinja "^\{% set im_end = eos_token %\}"
+"$lockstep" chat folder --tokens 5 <lines >out 2>err; cmp -s out first || bad "$what: another answer of the exported folder: $(cat err)"
 for one in "--top-k 1" "--top-p 1e-9"; do # the likeliest token is all that is left to draw
     "$lockstep" chat runs/whole --tokens 5 --temperature 5 --seed 3 $one <lines >out 2>err; cmp -s out first || bad "$what $one: another answer"
 done
