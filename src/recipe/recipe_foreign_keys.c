@@ -263,10 +263,12 @@ const ls_foreign_name LS_FOREIGN_NAMES[] = {
       NOT_NEEDED "where axis tp splits the output layer, the cross-entropy is computed on split logits" },
     { "pipeline_parallel_degree pipeline_parallel pp pp_size pipeline_parallel_split_points "
       "pipeline_parallel_layers_per_stage pipeline_model_parallel_size "
-      "pipeline_parallel_schedule context_parallel_degree context_parallel cp cp_size "
+      "pipeline_parallel_schedule "
       "expert_parallel_degree expert_parallel ep enable_async_tensor_parallel "
       "pipeline_parallel_microbatch_size",
-      NULL, MISSING "parallel.mesh has axes that replicate, that shard and that split tensors" },
+      NULL, MISSING "parallel.mesh has axes that replicate, that shard and that split tensors or tokens" },
+    { "context_parallel_degree context_parallel context_parallel_size cp cp_size", "parallel.mesh",
+      "as {dp: auto, cp: 2}: axis cp splits the tokens of each sample" },
     { "gradient_checkpointing use_gradient_checkpointing activation_checkpointing activation_checkpoint "
       "checkpoint_activations fsdp_activation_checkpointing recompute_granularity "
       "activation_checkpoint.mode apply_activation_checkpointing grad_checkpointing remat use_reentrant "
