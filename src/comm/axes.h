@@ -3,8 +3,13 @@
 #pragma once
 #include "lockstep/parallel.h"
 
+/* The name of the group of all ranks along the axes with these roles, in the order of the mesh; "": there is
+ * no such axis. The text is never freed. roles: a set of LS_ROLE_BIT. */
+#define LS_ROLE_BIT(role) (1u << (role))
+#define LS_ROLES_DATA (LS_ROLE_BIT(LS_ROLE_REPLICATE) | LS_ROLE_BIT(LS_ROLE_SHARD))
+const char *ls_mesh_axes_of(const ls_mesh *m, unsigned roles);
 /* The name of the group of all ranks along the axes that deal no samples ("tp"), "" if there is none. The
- * ranks of such a group compute different parts of the same samples. The text is never freed. */
+ * ranks of such a group compute different parts of the same samples. */
 const char *ls_mesh_model_axes(const ls_mesh *m);
 /* Whether the name of a group contains this axis, as "dp*tp" contains "dp". */
 bool ls_mesh_group_has(const char *group, const char *axis);

@@ -95,7 +95,7 @@ static bool is_adapted(const ls_graph *g, const ls_uses *uses, const ls_node *su
            uses->count[sum->in[0].id] == 1 && uses->count[sum->in[1].id] == 1;
 }
 
-/* For each node: the other sum of (r + (linear(h, B) + linear(x, W))), NULL if it is no part of such sums. */
+/* For each node: the other of both sums in r + (linear(h, B) + linear(x, W)). NULL: it is neither. */
 static const ls_node **find_sums(const ls_graph *g, const ls_uses *uses)
 {
     const ls_node **other = ls_sys_calloc((size_t)g->n_nodes + 1, sizeof *other);

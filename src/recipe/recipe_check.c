@@ -390,6 +390,9 @@ static ls_status check_checkpoint(ls_recipe *r)
                loss = !strcmp(metric, "train_loss") || !strcmp(metric, "eval_loss");
     LS_TRY(check_export(r, "checkpoint.export", r->checkpoint.export_to));
     LS_TRY(check_export(r, "checkpoint.export_best", r->checkpoint.export_best));
+    LS_TRY(
+        check_useful(r, "checkpoint.base", r->train.lora.rank || r->checkpoint.frozen == LS_FROZEN_REFERENCE,
+                     "without train.lora and checkpoint.frozen: reference a checkpoint holds all weights"));
     if (!loss && (strncmp(metric, "eval_", 5) || !metric[5]))
         return ls_fail(LS_E_USAGE,
                        "%s: %s: write train_loss (the mean over the epoch) or eval_NAME of a metric, "

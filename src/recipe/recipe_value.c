@@ -220,7 +220,8 @@ static ls_status read_range(const ls_key *k, const ls_yaml *v, const char *where
 static const char *const ROLES[] = { [LS_ROLE_OF_NAME] = "",
                                      [LS_ROLE_REPLICATE] = "replicate",
                                      [LS_ROLE_SHARD] = "shard",
-                                     [LS_ROLE_TENSOR] = "tensor" };
+                                     [LS_ROLE_TENSOR] = "tensor",
+                                     [LS_ROLE_CONTEXT] = "context" };
 
 /* {size: 2, role: tensor} */
 static ls_status read_axis_map(const ls_yaml *v, const char *where, const char *axis, const ls_yaml **size,
@@ -231,16 +232,18 @@ static ls_status read_axis_map(const ls_yaml *v, const char *where, const char *
         const ls_yaml *x = ls_yaml_real(c);
         const bool is_size = !strcmp(c->key, "size");
         if ((!is_size && strcmp(c->key, "role")) || x->kind != LS_YAML_SCALAR)
-            return ls_fail(LS_E_USAGE, "%s: axis %s: {size: N, role: replicate | shard | tensor} is needed",
+            return ls_fail(LS_E_USAGE,
+                           "%s: axis %s: {size: N, role: replicate | shard | tensor | context} is needed",
                            where, axis);
-        for (int k = 1; k < 4 && !is_size; k++)
+        for (int k = 1; k < (int)(sizeof ROLES / sizeof *ROLES) && !is_size; k++)
             if (!strcmp(x->text, ROLES[k]))
                 *role = (ls_axis_role)k;
         *size = is_size ? x : *size;
     }
     return *size && *role
                ? LS_OK
-               : ls_fail(LS_E_USAGE, "%s: axis %s: {size: N, role: replicate | shard | tensor} is needed",
+               : ls_fail(LS_E_USAGE,
+                         "%s: axis %s: {size: N, role: replicate | shard | tensor | context} is needed",
                          where, axis);
 }
 

@@ -60,7 +60,7 @@ ls_status ls_update_program(ls_graph **g, const ls_compiled *c, const ls_trainer
     const ls_units *u = &c->units;
     const ls_sharding *s = &u->sharding;
     const ls_parallel *p = &o->parallel;
-    const char *model = ls_mesh_model_axes(&p->mesh);
+    const char *model = ls_mesh_axis(&p->mesh, LS_ROLE_TENSOR);
     ls_update_opts update = { .optimizer = o->optimizer,
                               .clip_norm = o->clip_norm,
                               .ema_decay = o->ema_decay,

@@ -13,8 +13,7 @@ typedef struct ls_saved_model {
 /* Opens the model that `arg` names. The message of an error lists the places that were searched. The recipe
  * has numbers of ranks and cores only if `arg` gives them, whatever trained the weights. Local. */
 ls_status ls_saved_model_open(ls_saved_model *t, const ls_recipe_arg *arg);
-/* Whether `arg` is a folder of Hugging Face's or of PEFT's, which ls_saved_model_open does not take. Local.
- */
+/* Whether `arg` is a Hugging Face or PEFT folder, which ls_saved_model_open does not take. Local. */
 bool ls_saved_model_is_folder(const ls_recipe_arg *arg);
 /* Opens it to be evaluated on the data that --set names. LS_E_USAGE: it names none. Local. */
 ls_status ls_saved_model_open_folder(ls_saved_model *t, const ls_recipe_arg *arg);

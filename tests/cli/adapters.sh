@@ -76,7 +76,7 @@ refused 2 'the base of this adapter is .*base, which is not there; name it with 
 try 0 predict adapter --base moved --prompt one --tokens 5 --set data.tokenizer=bytes --set data.seq_length=16; cmp out said || bad "--base: another text"
 try 0 predict runs/lora --base moved --prompt one --tokens 5; cmp out said || bad "--base: another text of the run"
 try 0 export adapter --merge --base moved --to again.safetensors; cmp merged.safetensors again.safetensors || bad "--base: other merged weights"
-try 0 train lora.yaml -q --set train.lora.base=moved --set train.steps=5
+try 0 train lora.yaml -q --set checkpoint.base=moved --set train.steps=5
 mv moved base
 
 # ---- what must not change
@@ -90,7 +90,7 @@ refused 2 'its adapters belong to other weights' predict runs/lora --prompt one
 cp runs/base/checkpoints/latest/model.safetensors base/model.safetensors
 
 try 0 export runs/base --to dcp --format dcp --optimizer
-refused 2 '--resume dcp: with train.lora a run continues from its own checkpoints' train lora.yaml --set run.name=x --resume dcp
+refused 2 '--resume dcp: with train.lora or checkpoint.frozen: reference a run continues from its own checkpoints' train lora.yaml --set run.name=x --resume dcp
 
 # ---- settings that name nothing, or do not fit
 refused 2 'train.lora.targets: p_proj: the model has no linear layer whose name ends so' train lora.yaml --set run.name=x --set 'train.lora.targets=[q_proj, p_proj]'

@@ -46,6 +46,11 @@ refused 2 "top-k 0: " chat runs/whole --temperature 1 --top-k 0
 refused 2 "top-p 0: " chat runs/whole --temperature 1 --top-p 0
 refused 2 "top-p 1.5: " chat runs/whole --temperature 1 --top-p 1.5
 refused 2 "temperature -1: a number from 0 to 100" chat runs/whole --temperature -1
+# forgotten, and asked again: the caches are as they were
+printf 'number 3\n/reset\nnumber 3\n' >again
+"$lockstep" chat runs/whole --tokens 5 --temperature 3 --seed 1 <again >out 2>err || bad "$what: $(cat err)"
+half=$(($(wc -c <out) / 2))
+cmp -s <(head -c "$half" out) <(tail -c "$half" out) || bad "$what: asked again, it says something else: $(cat out)"
 echo /nothing | "$lockstep" chat runs/whole >out 2>err && bad "$what: takes any command"
 has err "/nothing: no such command"
 

@@ -87,7 +87,8 @@ static void only_targets(void **state)
                   { "1.mlp.up_proj", 1 },
                   { "q_proj q_proj", 2 },
                   { "all-linear !up_proj", 12 },
-                  { "all-linear !model.layers.1", 7 } };
+                  { "all-linear !model.layers.1", 7 },
+                  { "all-linear !model.layer", 14 } }; /* whole names here, too */
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ls_compiled c;
         job j = adapted(1, 1, 1, LS_DATA_FSDP);
