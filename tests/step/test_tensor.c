@@ -330,7 +330,7 @@ static void context(void **state)
         run_job(&one);
         for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
             job j = one;
-            if ((k >= 2 && CASES[i].sequence) || (k && i % 3 == 1))
+            if (k && i % 5 && !(k == 1 && CASES[i].sequence)) /* some for the others */
                 continue;
             j.o.parallel.mesh = mesh_of(CASES[i].axes);
             j.o.parallel.data = CASES[i].data;
