@@ -131,10 +131,11 @@ static ls_status read_term(ls_rule *r, const ls_infer *i, const char *t, size_t 
         if (t[k] < 'a' || t[k] > 'z')
             continue;
         const char letter = t[k];
-        bool any = false, fixed = false, multiple = false, anywhere = false;
+        bool any = false, fixed = false, moved = false, multiple = false, anywhere = false;
         for (; k + 1 < n && t[k + 1] != ' ' && t[k + 1] != '|'; k++) {
             any = any || t[k + 1] == '.';
-            fixed = fixed || t[k + 1] == '!';
+            moved = moved || t[k + 1] == '%';
+            fixed = fixed || moved || t[k + 1] == '!';
             multiple = multiple || t[k + 1] == '*';
             anywhere = anywhere || t[k + 1] == '^';
         }
@@ -144,6 +145,7 @@ static ls_status read_term(ls_rule *r, const ls_infer *i, const char *t, size_t 
                 return misfit(i, "too many dimensions");
             r->loop[l].fixed = r->loop[l].fixed || fixed;
             r->loop[l].anywhere = r->loop[l].anywhere || anywhere;
+            r->loop[l].moved = r->loop[l].moved || moved;
             r->loop[l].rows = r->loop[l].rows || (any && letter == 'r');
             loops[d] = (int8_t)l;
             if (multiple && heads)

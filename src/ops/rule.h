@@ -11,6 +11,8 @@
  *               also be split as one dimension.
  *     b..       with another letter than r: the same, but not row-wise
  *     f!        is never split
+ *     t%        the op finds elements of this loop by numbers that it reads: is never split, but each
+ *               element is still of one sample (passes/mixing.c)
  *     h*        is only split in multiples of the attribute head_dim
  *     .         an operand without dimensions
  *     @         the kernel needs this operand's box in its whole tensor (ls_node.at)
@@ -29,6 +31,7 @@ typedef struct ls_op_loop {
     char letter;
     int number;    /* which of the dimensions of `r..`; -1: the letter names one dimension */
     bool fixed;    /* is never split */
+    bool moved;    /* is fixed, and has the mark % */
     bool join;     /* is only split by `expand` */
     bool rows;     /* one of the row-wise loops */
     bool anywhere; /* has the mark ^ */

@@ -178,9 +178,18 @@ static void other_models_are_refused(void **state)
           "\"rope_parameters.full_attention.beta\" is a key that this version does not know" },
         { "type: llama", "{" LLAMA ", \"rope_scaling\": 2}",
           "\"rope_scaling\" is a key that this version does not know" },
+        { "type: qwen3_moe", "{\"model_type\": \"qwen3_moe\", \"mlp_only_layers\": [1]}",
+          "\"mlp_only_layers\" names layers without experts" },
+        { "type: qwen3_moe", "{\"model_type\": \"qwen3_moe\", \"num_experts\": 4}",
+          "a token cannot go to 8 experts of 4" },
+        { "type: mixtral", "{\"model_type\": \"mixtral\", \"router_jitter_noise\": 0.5}",
+          "\"router_jitter_noise\" is 0.5; this version has only 0" },
+        { "type: mixtral", "{\"model_type\": \"mixtral\", \"num_local_experts\": 0}",
+          "model.experts: 0 is out of range" },
+        { "type: llama", "{\"model_type\": \"deepseek_v3\"}", "its \"model_type\" is deepseek_v3" },
         { "type: vit", "{\"model_type\": \"vit\"}",
-          "of the Hugging Face models this version reads llama, qwen2, qwen3, mistral, gemma3_text, gpt2, "
-          "t5" },
+          "of the Hugging Face models this version reads llama, qwen2, qwen3, mistral, gemma3_text, "
+          "mixtral, qwen2_moe, qwen3_moe, olmoe, gpt2, t5" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ls_recipe *r = NULL;
@@ -355,6 +364,11 @@ static void what_is_written_reads_back(void **state)
         "type: mistral, kv_heads: 1",
         ("type: gemma3_text, window: 12, global_every: 3, layers: 4, local_theta: 500, query_scalar: 7, "
          "rope_scaling: linear, rope_factor: 8"),
+        "type: mixtral, experts: 5, experts_per_token: 3, balance: 0.125, window: 7",
+        ("type: qwen2_moe, experts: 5, experts_per_token: 3, expert_size: 24, experts_every: 2, "
+         "shared_expert_size: 40, balance: 0"),
+        "type: qwen3_moe, normalize_experts: true, balance: 0.5",
+        "type: olmoe, normalize_experts: true, clip_qkv: 8",
         "type: gpt2, positions: 600, dropout: 0.25, attention_dropout: 0.125, norm_eps: 1e-5",
     };
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
@@ -373,6 +387,14 @@ static void what_is_written_reads_back(void **state)
                     said->model.rope_original == read->model.rope_original &&
                     said->model.global_every == read->model.global_every &&
                     said->model.positions == read->model.positions);
+        assert_true(said->model.experts == read->model.experts &&
+                    said->model.experts_per_token == read->model.experts_per_token &&
+                    said->model.expert_size == read->model.expert_size &&
+                    said->model.experts_every == read->model.experts_every &&
+                    said->model.shared_expert_size == read->model.shared_expert_size &&
+                    said->model.normalize_experts == read->model.normalize_experts &&
+                    said->model.clip_qkv == read->model.clip_qkv &&
+                    (!said->model.balance || said->model.balance == read->model.balance));
         free(first);
         free(second);
         ls_recipe_destroy(&said);

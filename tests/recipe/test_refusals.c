@@ -210,7 +210,7 @@ static void layouts_that_no_number_of_ranks_makes_right(void **state)
                 "has no axis shard", "{dp: auto, shard: 2}");
     SET_REFUSED("parallel={data: hybrid, mesh: {shard: 2, dp: auto}}",
                 "--set parallel.data: hybrid needs shard inside dp");
-    SET_REFUSED("parallel={data: none, mesh: {dp: 2}}", "--set parallel.data: none", "2 data ranks");
+    SET_REFUSED("parallel={data: none, mesh: {dp: 2}}", "--set parallel.data: none", "over 2 ranks");
     SET_REFUSED("parallel={data: ddp, reshard_after_forward: 2}",
                 "--set parallel.reshard_after_forward: 2 slices", "ddp shards nothing");
     SET_REFUSED("parallel={data: ddp, offload: cpu}", "--set parallel.offload: cpu", "fsdp or hybrid");
