@@ -270,7 +270,7 @@ const ls_foreign_name LS_FOREIGN_NAMES[] = {
       "pipeline_parallel_schedule "
       "expert_parallel_degree expert_parallel ep enable_async_tensor_parallel "
       "pipeline_parallel_microbatch_size",
-      NULL, MISSING "parallel.mesh has axes that replicate, that shard, and that split tensors or tokens" },
+      NULL, MISSING "parallel.mesh has axes that replicate, that shard and that split tensors or tokens" },
     { "gradient_checkpointing use_gradient_checkpointing activation_checkpointing activation_checkpoint "
       "checkpoint_activations fsdp_activation_checkpointing recompute_granularity "
       "activation_checkpoint.mode apply_activation_checkpointing grad_checkpointing remat use_reentrant "
