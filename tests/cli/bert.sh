@@ -28,6 +28,8 @@ try 0 train bert.yaml --set run.name=ranks --workers 2 --set parallel.units=clas
 cmp runs/bert/checkpoints/latest/model.safetensors runs/ranks/checkpoints/latest/model.safetensors || bad "$what: ranks change a bit"
 try 0 train bert.yaml --set run.name=tp --workers 2 --set "parallel.mesh={dp: auto, tp: 2}"
 near tp 1e-4
+try 0 train bert.yaml --set run.name=cp --workers 2 --set "parallel.mesh={cp: 2}"
+near cp 1e-4
 try 0 train bert.yaml --set run.name=stopped --set train.epochs=3
 try 0 train bert.yaml --set run.name=stopped
 cmp runs/bert/checkpoints/latest/model.safetensors runs/stopped/checkpoints/latest/model.safetensors || bad "$what: a restart changes a bit"
