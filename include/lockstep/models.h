@@ -205,8 +205,12 @@ typedef struct ls_decoder_config {
  * [hidden_size], "NAME" of the first text and "NAME.INPUT" of the second one: the mean of its tokens, of
  * length
  * 1. The loss is the cross-entropy of 20 times the products of a first text with all second texts of its
- * micro-batch, of which its own is the right one; "accuracy" says how often its own is the largest. */
+ * micro-batch, of which its own is the right one; "accuracy" says how often its own is the largest.
+ *
+ * `roberta`: names begin with "roberta."; the first token is at position pad_token + 1; classes and numbers
+ * of a text come from its first token through "classifier.dense", tanh and "classifier.out_proj". */
 typedef struct ls_bert_config {
+    bool roberta; /* Hugging Face's Roberta: below */
     int n_inputs;
     const ls_port *inputs;
     int64_t vocab_size, hidden_size, mlp_size, layers, heads;

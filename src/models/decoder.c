@@ -239,6 +239,8 @@ ls_status ls_decoder_build(ls_graph *g, const ls_decoder_config *c, int64_t batc
     ls_value table, x = layers(&b, ls_input(g, "ids", ids), &table), logits = decoder_head(&b, x, table);
     ls_language_outputs(g, logits, ls_input(g, "targets", ids),
                         balance.routed ? ls_experts_balance_rows(g, &balance) : LS_NONE, c->balance);
+    if (balance.routed)
+        ls_measure(g, "busiest_expert", ls_experts_busiest_rows(g, &balance), LS_MEAN, LS_BY_SAMPLE, NULL);
     return ls_graph_finish(g);
 }
 

@@ -38,6 +38,7 @@ static void add_to_balance(ls_graph *g, ls_experts_balance *b, ls_value numbers,
     b->chosen = b->routed ? ls_add(g, b->chosen, chosen) : chosen;
     b->probable = b->routed ? ls_add(g, b->probable, probable) : probable;
     b->routed += tokens;
+    b->per_token = t.dims[1];
 }
 
 static route route_tokens(ls_graph *g, ls_value x, const ls_experts_config *c, ls_experts_balance *balance,
@@ -93,13 +94,27 @@ ls_value ls_experts(ls_graph *g, ls_value x, const ls_experts_config *c, ls_expe
     return ls_reshape_dims(g, ls_combine(g, h, r.order, r.place, tokens), t.ndim, t.dims);
 }
 
-ls_value ls_experts_balance_rows(ls_graph *g, const ls_experts_balance *b)
+static double number_of_experts(const ls_graph *g, const ls_experts_balance *b)
 {
     const ls_type t = ls_value_type(g, b->chosen);
-    const double routed = (double)b->routed, experts = t.ndim > 1 ? (double)t.dims[1] : 1;
+    return t.ndim > 1 ? (double)t.dims[1] : 1;
+}
+
+ls_value ls_experts_balance_rows(ls_graph *g, const ls_experts_balance *b)
+{
+    const double routed = (double)b->routed, experts = number_of_experts(g, b);
     ls_wide_begin(g);
     const ls_value rows = ls_mul_const(g, ls_sum(g, ls_mul(g, b->chosen, b->probable), 1, false),
                                        experts / (routed * routed));
+    ls_wide_end(g);
+    return rows;
+}
+
+ls_value ls_experts_busiest_rows(ls_graph *g, const ls_experts_balance *b)
+{
+    const double even = (double)(b->routed * b->per_token) / number_of_experts(g, b);
+    ls_wide_begin(g);
+    const ls_value rows = ls_div_const(g, ls_amax(g, b->chosen, 1, false), even);
     ls_wide_end(g);
     return rows;
 }

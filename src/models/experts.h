@@ -17,6 +17,7 @@ typedef struct ls_experts_config {
 typedef struct ls_experts_balance {
     ls_value chosen, probable; /* [batch, experts]: rows sent to an expert, and its probabilities added up */
     int64_t routed;            /* tokens of a sample in all layers */
+    int64_t per_token;         /* rows of each */
 } ls_experts_balance;
 
 /* A layer that says where a token goes, x [.., in] -> [.., out], without bias. It is not a ls_linear:
@@ -29,3 +30,6 @@ ls_value ls_experts(ls_graph *g, ls_value x, const ls_experts_config *c, ls_expe
 /* Rows [batch]: transformers' load_balancing_loss_func of each sample, experts * sum of (share of rows) *
  * (mean probability). per_token when the rows are spread evenly; up to `experts` when they are not. */
 ls_value ls_experts_balance_rows(ls_graph *g, const ls_experts_balance *b);
+/* Rows [batch]: those that the busiest expert got, over the same number if they are spread evenly: 1 and
+ * more. */
+ls_value ls_experts_busiest_rows(ls_graph *g, const ls_experts_balance *b);

@@ -64,6 +64,10 @@ static ls_status operand(ls_propagation *pr, ls_node_split *s, int k)
     } else {
         return ls_prop_conflict(pr, s, k, s->by);
     }
+    int64_t start, count;
+    if (ls_rule_slide_of(&s->rule, &s->types.infer, k, s->loop, pr->axis.ranks, pr->axis.position, &start,
+                         &count))
+        v = ls_slice(pr->r.to, v, s->rule.slide.dim, start, count);
     if (dim >= 0 && (s->rule.heads[ls_rule_operand(k)] >> dim &
                      1)) { /* checked before the op's shape rule reports it in other words */
         const int64_t head = s->rule.head_dim, size = ls_prop_whole(pr, old)->dims[dim];

@@ -316,6 +316,12 @@ static const ls_node *compute(ls_propagation *pr, const ls_node_split *s, int n,
     if (!ls_graph_room(g) || !ls_placed_attrs(&attrs, &g->arena, &s->types, out, &blocks))
         return NULL;
     for (int k = 0; k < s->n->n_in; k++) {
+        int64_t start, count;
+        if (ls_present(s->in[k]) &&
+            ls_rule_slide_of(&s->rule, &s->types.infer, k, s->loop, n, at, &start, &count)) {
+            in[k] = ls_slice(g, s->in[k], s->rule.slide.dim, start, count);
+            continue;
+        }
         const int dim = ls_present(s->in[k]) ? ls_rule_in_dim(&s->rule, &s->types.infer, k, s->loop) : -1;
         const int64_t tokens = dim < 0 ? 0 : ls_prop_whole(pr, s->n->in[k])->dims[dim] / n;
         in[k] = dim < 0 || half < 0 ? s->in[k] : ls_slice(g, s->in[k], dim, half * tokens, tokens);

@@ -117,7 +117,7 @@ const ls_foreign_value LS_FOREIGN_VALUES[] = {
     { "model.type", "t5_base t5_small flan_t5 t5forconditionalgeneration", "t5", NULL },
     { "model.type", "linear logistic perceptron sequential", "mlp", NULL },
     { "model.type",
-      "gpt2 gpt bert roberta distilbert mistral gemma phi lstm gru rnn vgg16 alexnet densenet121 "
+      "gpt2 gpt distilbert mistral gemma phi lstm gru rnn vgg16 alexnet densenet121 "
       "mobilenet_v2 mobilenet_v3_small efficientnet_b0 inception_v3 swin_t resnet101 resnet152 lenet",
       NULL, MISSING "docs/modules.md shows how to build a model of your own" },
     { "model.act", "gelu_new gelu_pytorch_tanh gelu_fast", "gelu_tanh", NULL },

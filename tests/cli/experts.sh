@@ -38,12 +38,16 @@ try 0 eval runs/whole --json
 number() { grep -oE "\"$1\": ?[^,}]*" out | grep -oE '[0-9.]+$'; }
 awk -v l="$(number loss)" -v c="$(number cross_entropy)" -v b="$(number balance)" -v p="$(number perplexity)" 'BEGIN {
     exit !(b > 2.9 && b < 6 && (l - c - 0.05 * b) ^ 2 < 1e-10 && (p / exp(c) - 1) ^ 2 < 1e-10) }' || bad "eval: $(cat out)"
+awk -v n="$(number busiest_expert)" 'BEGIN { exit !(n >= 1 && n <= 2) }' || bad "busiest_expert: $(cat out)"
 [ "$(grep -oE '"targets":[0-9]+' runs/whole/metrics.jsonl | head -1 | cut -d: -f2)" -gt 100 ] || bad "a step counts targets"
 try 0 eval runs/whole --json --set model.balance=0; has out '"balance":'
 try 0 predict runs/whole --prompt "the 3" --tokens 4
 try 0 plan recipe.yaml --json
 
-# adapters and 4 bits
+# more operands than a mask has bits
+try 0 train recipe.yaml --set run.name=many --set model.experts=40 --set train.steps=1
+
+# adapters; what is refused
 try 0 train recipe.yaml --set run.name=lora --set model.init=runs/whole/checkpoints/latest --set train.lora.rank=2
 try 2 train recipe.yaml --set run.name=bad --set model.init=runs/whole/checkpoints/latest --set train.lora.rank=2 --set train.lora.targets=experts
 has err "the model has no linear layer whose name ends so"

@@ -265,6 +265,53 @@ static void files_of_transformers_are_taken(void **state)
     }
 }
 
+/* Published files of models with experts, with every key that they have. */
+static void experts_of_published_files(void **state)
+{
+    (void)state;
+#define PUBLISHED                                                                                       \
+    "\"attention_bias\": false, \"attention_dropout\": 0.0, \"bos_token_id\": 1, \"eos_token_id\": 2, " \
+    "\"hidden_act\": \"silu\", \"initializer_range\": 0.02, \"tie_word_embeddings\": false, "           \
+    "\"torch_dtype\": \"bfloat16\", \"transformers_version\": \"4.51.0\", \"use_cache\": true, "        \
+    "\"output_router_logits\": false, \"router_aux_loss_coef\": 0.001, \"rope_theta\": 1000000.0, "     \
+    "\"max_position_embeddings\": 32768, \"sliding_window\": null, \"num_attention_heads\": 32, "       \
+    "\"hidden_size\": 2048, \"num_hidden_layers\": 2, \"num_key_value_heads\": 4, \"vocab_size\": 1000, "
+    static const struct {
+        const char *type, *members;
+        int64_t experts, per_token, size;
+    } cases[] = {
+        { "mixtral",
+          "{\"architectures\": [\"MixtralForCausalLM\"], \"model_type\": \"mixtral\", " PUBLISHED
+          "\"intermediate_size\": 14336, \"num_experts_per_tok\": 2, \"num_local_experts\": 8, "
+          "\"rms_norm_eps\": 1e-05}",
+          8, 2, 0 },
+        { "qwen3_moe",
+          "{\"architectures\": [\"Qwen3MoeForCausalLM\"], \"model_type\": \"qwen3_moe\", " PUBLISHED
+          "\"decoder_sparse_step\": 1, \"head_dim\": 128, \"intermediate_size\": 6144, "
+          "\"max_window_layers\": 48, \"mlp_only_layers\": [], \"moe_intermediate_size\": 768, "
+          "\"norm_topk_prob\": true, \"num_experts\": 128, \"num_experts_per_tok\": 8, "
+          "\"rms_norm_eps\": 1e-06, \"rope_scaling\": null, \"use_sliding_window\": false}",
+          128, 8, 768 },
+        { "olmoe",
+          "{\"architectures\": [\"OlmoeForCausalLM\"], \"model_type\": \"olmoe\", " PUBLISHED
+          "\"clip_qkv\": null, \"intermediate_size\": 1024, \"norm_topk_prob\": false, "
+          "\"num_experts\": 64, \"num_experts_per_tok\": 8, \"rms_norm_eps\": 1e-05, "
+          "\"rope_scaling\": null}",
+          64, 8, 0 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char type[32];
+        ls_recipe *r;
+        snprintf(type, sizeof type, "type: %s", cases[i].type);
+        write_config(cases[i].members);
+        ASSERT_OK(load(&r, type, NULL));
+        assert_true(r->model.experts == cases[i].experts &&
+                    r->model.experts_per_token == cases[i].per_token && r->model.balance == 0 &&
+                    (!cases[i].size || r->model.expert_size == cases[i].size));
+        ls_recipe_destroy(&r);
+    }
+}
+
 /* transformers 5 writes tie_word_embeddings true for a T5 v1.1, too, whose head the weights tell. */
 static void heads_of_saved_t5s(void **state)
 {
@@ -433,6 +480,7 @@ int main(void)
         cmocka_unit_test(and_a_t5),
         cmocka_unit_test(other_models_are_refused),
         cmocka_unit_test(files_of_transformers_are_taken),
+        cmocka_unit_test(experts_of_published_files),
         cmocka_unit_test(heads_of_saved_t5s),
         cmocka_unit_test(heads_beside_a_table),
         cmocka_unit_test(what_is_written_reads_back),

@@ -157,7 +157,7 @@ static int conditions(const ls_key *k, const char **sets, char (*made)[64])
         sets[n++] = "loss={type: mse, of: y}";
         sets[n++] = "data={type: arrays, train: {x: a.npy}, eval: {x: b.npy}}";
     }
-    if (!strcmp(only, "model.type bert")) {
+    if (!strncmp(only, "model.type bert", 15)) {
         sets[n++] = "model={inputs: {x: [1]}, outputs: {y: [2]}}";
         sets[n++] = "loss={type: cross_entropy, of: y}";
         sets[n++] = "data={type: arrays, train: {x: a.csv}, eval: {x: b.csv}, tokenizer: bytes}";
