@@ -92,6 +92,12 @@ static void grad_combine(ls_grad *c)
     c->din[0] = ls_dispatch(c->g, c->dout[0], n->in[1], n->in[2]);
 }
 
+static void local_combine(ls_arena *a, void *attrs, const ls_type *out)
+{
+    (void)a;
+    ((ls_group_attrs *)attrs)->n = out->dims[0];
+}
+
 static ls_cost cost_combine(const ls_infer *i)
 {
     return (ls_cost){ .flops = (double)ls_type_count(&i->in[0]),
@@ -248,6 +254,7 @@ const ls_op ls_op_combine = {
     .attrs_size = sizeof(ls_group_attrs),
     .fields = COMBINE_FIELDS,
     .infer = infer_combine,
+    .local = local_combine,
     .grad = grad_combine,
     .cost = cost_combine,
     .summary = "Adds up each token's k rows, which lie in the order of the groups.",

@@ -8,6 +8,9 @@
  * and rank r has chunk r and, behind it, chunk r from the end (pr->folds): all have the same work. What asks
  * where a block begins (@) is computed chunk by chunk.
  *
+ * Rows that move by data (the mark %) are moved among the rows of a rank: each sorts its own tokens by
+ * expert. How many rows each expert then has is Partial, and only what moves rows may read it.
+ *
  * A reshape [b, t, f] -> [b * t, f] leaves a dimension of b parts, of which each rank has a block
  * (ls_spot.parts).
  */
@@ -218,7 +221,7 @@ static ls_status reshape(ls_propagation *pr, const ls_node *n)
 
 /* Finds the loop that is split. Operands with the tokens in another loop, or in one that must not be split,
  * are gathered: those with & and numbers without a gradient. */
-static ls_status tokens_choose(ls_propagation *pr, ls_node_split *s, uint32_t *gathered)
+static ls_status tokens_choose(ls_propagation *pr, ls_node_split *s, uint64_t *gathered)
 {
     const ls_node *n = s->n;
     s->by = -1;
@@ -227,13 +230,14 @@ static ls_status tokens_choose(ls_propagation *pr, ls_node_split *s, uint32_t *g
         if (!ls_prop_split(pr, n->in[k]))
             continue;
         const int loop = ls_rule_in(&s->rule, k, pr->at[n->in[k].id].p.dim);
-        if (loop >= 0 && !s->rule.loop[loop].fixed && (s->by < 0 || loop == s->loop)) {
+        if (loop >= 0 && (!s->rule.loop[loop].fixed || s->rule.loop[loop].moved) &&
+            (s->by < 0 || loop == s->loop)) {
             s->loop = loop;
             s->by = s->by < 0 ? k : s->by;
         } else if (!(s->rule.gather >> ls_rule_operand(k) & 1) && ls_prop_float(pr, n->in[k])) {
             return mixes(pr, n);
         } else {
-            *gathered |= 1u << k;
+            *gathered |= UINT64_C(1) << k;
         }
     }
     return LS_OK;
@@ -269,6 +273,10 @@ static ls_status tokens_operand(ls_propagation *pr, ls_node_split *s, int k, boo
     if (ls_prop_split(pr, old) && !gathered) {
         s->in[k] = ls_rewrite_value(&pr->r, old);
         return ls_prop_parts(pr, old) == parts ? LS_OK : mixes(pr, s->n);
+    }
+    if (pr->at[old.id].p.kind == LS_PARTIAL) {
+        s->in[k] = ls_rewrite_value(&pr->r, old);
+        return s->rule.loop[s->loop].moved ? LS_OK : mixes(pr, s->n);
     }
     s->in[k] = whole_of(pr, old);
     if (dim < 0)
@@ -332,7 +340,7 @@ static const ls_node *compute(ls_propagation *pr, const ls_node_split *s, int n,
     return made;
 }
 
-static ls_status split(ls_propagation *pr, ls_node_split *s, uint32_t gathered)
+static ls_status split(ls_propagation *pr, ls_node_split *s, uint64_t gathered)
 {
     const ls_node *n = s->n;
     ls_graph *g = pr->r.to;
@@ -358,6 +366,11 @@ static ls_status split(ls_propagation *pr, ls_node_split *s, uint32_t gathered)
         if (dim >= 0) {
             pr->r.map[old.id] = twice ? ls_concat(g, dim, 2, both) : both[0];
             pr->at[old.id] = (ls_spot){ .p = LS_SHARDED(dim), .parts = parts };
+            continue;
+        }
+        if (!ls_prop_float(pr, old) && s->rule.loop[s->loop].moved) {
+            pr->r.map[old.id] = both[0];
+            pr->at[old.id] = (ls_spot){ .p = { LS_PARTIAL, 0, 0 } };
             continue;
         }
         if (!ls_prop_float(pr, old) || s->rule.added)
@@ -395,11 +408,15 @@ ls_status ls_prop_folds(ls_propagation *pr)
 ls_status ls_prop_tokens(ls_propagation *pr, const ls_node *n)
 {
     ls_node_split s = { .n = n };
-    uint32_t gathered;
-    bool any = false;
+    uint64_t gathered;
+    bool any = false, partial = false;
     ls_rewrite_like(&pr->r, n);
-    for (int k = 0; k < n->n_in; k++)
+    for (int k = 0; k < n->n_in; k++) {
         any = any || ls_prop_split(pr, n->in[k]);
+        partial = partial || (ls_present(n->in[k]) && pr->at[n->in[k].id].p.kind == LS_PARTIAL);
+    }
+    if (partial && (!any || n->op == &ls_op_reshape))
+        return mixes(pr, n);
     if (has_tokens(n))
         LS_TRY(tokens_of(pr, n));
     else if (!any)
@@ -412,6 +429,8 @@ ls_status ls_prop_tokens(ls_propagation *pr, const ls_node *n)
         LS_TRY(ls_placed_node_of(&s.types, pr->r.from, n));
         LS_TRY(ls_rule_of(&s.rule, &s.types.infer));
         LS_TRY(tokens_choose(pr, &s, &gathered));
+        if (s.by < 0 && partial)
+            return mixes(pr, n);
         if (s.by < 0) {
             for (int k = 0; k < n->n_in; k++)
                 s.in[k] = ls_present(n->in[k]) ? whole_of(pr, n->in[k]) : LS_NONE;

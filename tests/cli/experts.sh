@@ -1,6 +1,6 @@
 #!/bin/bash
 # experts.sh COMMAND - a mixture of experts: the same bytes with every layout over data ranks, with recompute, after a stop, with padding and on a device with
-# memory of its own; the same losses with the experts split over axis tp; what is refused.
+# memory of its own; the same losses with the experts split over axis tp, or the tokens over axis cp; what is refused.
 source "$(dirname "$0")/common.sh"
 
 for i in $(seq 37); do printf 'the %d-th of the lines%*s\n' "$i" $((i * 7 % 31)) x; done >all.txt
@@ -31,6 +31,9 @@ losses() { grep -oE '"loss":[0-9.]{5}' "runs/$1/metrics.jsonl"; }
 for options in "tp --workers 2" "tp4 --workers 4"; do try 0 train recipe.yaml --set run.name=$options --set "parallel.mesh={dp: auto, tp: 2}"; done
 same_weights tp tp4
 [ "$(losses tp)" = "$(losses whole)" ] || bad "axis tp: other losses"
+# on axis cp each rank sorts its own tokens by expert
+try 0 train recipe.yaml --set run.name=cp --workers 4 --set "parallel.mesh={cp: 2, tp: 2}"
+[ "$(losses cp)" = "$(losses whole)" ] || bad "axis cp: other losses: $(losses cp; losses whole)"
 refused 2 "it needs all tokens" train recipe.yaml --set run.name=bad --workers 2 --set "parallel.mesh={tp: 2}" --set parallel.sequence=true
 
 # each loss has its name, perplexity is that of the cross-entropy, a step counts targets

@@ -320,9 +320,14 @@ static void context(void **state)
     qwen3.window = 3;
     qwen3.global_every = 2;
     qwen3.local_theta = 100;
-    for (int k = 0; k < 4; k++) {
+    ls_decoder_config experts = QWEN;
+    experts.experts = 4;
+    experts.experts_per_token = 2;
+    experts.expert_size = 12;
+    experts.experts_every = 1;
+    for (int k = 0; k < 5; k++) {
         job one = layout(1, 1, 1, LS_DATA_FSDP);
-        one.model = k == 1 ? qwen3 : QWEN;
+        one.model = k == 4 ? experts : k == 1 ? qwen3 : QWEN;
         one.build = k == 2 ? build_gpt2 : k == 3 ? build_t5 : NULL;
         one.o.parallel.units = k == 2 ? "class:GPT2Block" : k == 3 ? "class:T5Block" : "class:Block";
         one.o.device = "ref";
