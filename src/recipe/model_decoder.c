@@ -329,10 +329,10 @@ const ls_key ls_decoder_keys[] = {
       .help = "base of the rotary positions in the layers with a window" },
     { "model.query_scalar", LS_KEY_REAL, AT(model.query_scalar), "0", 0, 1e6, .type = "model.type",
       .help = "attention's scores are divided by the square root of it; 0: `head_dim`" },
-    { "model.experts", LS_KEY_INT, AT(model.experts), "8", 1, 4096, .type = "model.type",
+    { "model.experts", LS_KEY_INT, AT(model.experts), "8", 1, 512, .type = "model.type",
       .help = "MLPs of a layer, of which each token takes `experts_per_token` (docs/text.md); memory is that "
               "of all, arithmetic that of those taken" },
-    { "model.experts_per_token", LS_KEY_INT, AT(model.experts_per_token), "2", 1, 4096, .type = "model.type",
+    { "model.experts_per_token", LS_KEY_INT, AT(model.experts_per_token), "2", 1, 512, .type = "model.type",
       .help = "experts that a token goes to: those that the router finds most probable; at most `experts`" },
     { "model.expert_size", LS_KEY_INT, AT(model.expert_size), "128", 1, 1e6, .type = "model.type",
       .help = "width inside an expert; mixtral and olmoe: `mlp_size`" },

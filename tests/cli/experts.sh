@@ -48,7 +48,8 @@ try 0 predict runs/whole --prompt "the 3" --tokens 4
 try 0 plan recipe.yaml --json
 
 # more operands than a mask has bits
-try 0 train recipe.yaml --set run.name=many --set model.experts=40 --set train.steps=1
+try 0 train recipe.yaml --set run.name=many --set model.experts=100 --set train.steps=1
+try 0 train recipe.yaml --set run.name=many2 --set model.experts=100 --set train.steps=1 --workers 2 --set "parallel.mesh={tp: 2}"
 
 # adapters; what is refused
 try 0 train recipe.yaml --set run.name=lora --set model.init=runs/whole/checkpoints/latest --set train.lora.rank=2
