@@ -294,7 +294,7 @@ static bool numbers(const ls_node_split *s)
            ls_rule_in_dim(&s->rule, &s->types.infer, s->rule.at, s->loop) >= 0;
 }
 
-/* Narrows the box of the operand with @ to block `at` of `n`. Tokens that are no block of it (of several
+/* Narrows the box of the operand with @ to block `at` of `n`. Tokens that are not a block of it (of several
  * samples, or two chunks) count as whole. */
 static void narrow(ls_propagation *pr, const ls_node_split *s, int n, int at, ls_box *box)
 {

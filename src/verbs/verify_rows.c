@@ -42,7 +42,7 @@ static ls_status take(ls_verify_rows *r, json_t *row)
     return LS_OK;
 }
 
-/* A line that is no row was cut off when the machine stopped; the run has written it again. */
+/* A line that is not a row was cut off when the machine stopped; the run has written it again. */
 static ls_status take_lines(ls_verify_rows *r, char *text)
 {
     ls_status s = LS_OK;
