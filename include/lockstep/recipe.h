@@ -274,6 +274,8 @@ typedef struct ls_recipe {
         int64_t bucket;     /* bytes */
         bool sync_batch_norm;
         bool sequence;
+        ls_pipeline_schedule schedule;
+        const char *stages;
         ls_offload_choice offload;
         const char *recompute; /* none | units | words class:NAME, pattern:GLOB */
     } parallel;

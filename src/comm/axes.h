@@ -6,6 +6,9 @@
 /* The name of the group of all ranks along the axes that deal no samples ("tp"), "" if there is none. The
  * ranks of such a group compute different parts of the same samples. The text is never freed. */
 const char *ls_mesh_model_axes(const ls_mesh *m);
+/* Whether results of the samples that a rank computes, with others, are taken from this one: of the ranks
+ * that compute parts of the same samples it is the first that has the last layers. */
+bool ls_mesh_has_results(const ls_mesh *m, int rank);
 /* Whether the name of a group contains this axis, as "dp*tp" contains "dp". */
 bool ls_mesh_group_has(const char *group, const char *axis);
 /* The first of LS_MESH_NAMES with this role (for advice in messages). */

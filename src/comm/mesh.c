@@ -95,7 +95,7 @@ static ls_status no_role(const char *axis)
         ls_str_printf(&names, "%s%s", k == 0 ? "" : k < NAMES - 1 ? ", " : " and ", BY_NAME[k].name);
     const ls_status s = ls_fail(LS_E_USAGE,
                                 "mesh: there is no axis '%s': only %s have a role of their own; give it one: "
-                                "%s: {size: 2, role: replicate, shard or tensor}",
+                                "%s: {size: 2, role: replicate, shard, tensor or pipeline}",
                                 axis, ls_str_text(&names), axis);
     ls_str_release(&names);
     return s;
@@ -347,6 +347,18 @@ const char *ls_mesh_model_axes(const ls_mesh *m)
         if (role_of(m, i) != LS_ROLE_REPLICATE && role_of(m, i) != LS_ROLE_SHARD)
             n += snprintf(all + n, sizeof all - (size_t)n, "%s%s", n ? "*" : "", m->axes[i].name);
     return name_of(all);
+}
+
+bool ls_mesh_has_results(const ls_mesh *m, int rank)
+{
+    for (int i = 0; i < m->n; i++) {
+        const ls_axis_role role = role_of(m, i);
+        const int64_t from = role == LS_ROLE_PIPELINE ? m->axes[i].size - 1 : 0;
+        if (role != LS_ROLE_REPLICATE && role != LS_ROLE_SHARD &&
+            ls_mesh_position(m, rank, m->axes[i].name) != from)
+            return false;
+    }
+    return true;
 }
 
 bool ls_mesh_group_has(const char *group, const char *axis)

@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "base/sys.h"
 #include "ckpt/checkpoint.h"
+#include "comm/axes.h"
 #include "comm/group_calls.h"
 #include "graph/op.h"
 #include "rows.h"
@@ -159,7 +160,7 @@ static ls_status same_on_ranks(ls_trainer *t, int64_t samples, double lr)
                     LS_E_ARG,
                     "ls_trainer_run: rank %d was put other samples than rank %d: the ranks of axis "
                     "%s compute the same samples, so put the same ones on both",
-                    r, q, ls_mesh_axis(mesh, LS_ROLE_TENSOR));
+                    r, q, ls_mesh_model_axes(mesh));
     }
     return LS_OK;
 }
