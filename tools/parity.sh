@@ -1,5 +1,5 @@
 #!/bin/sh
-# make parity: reads what build/lockstep exports with a live PyTorch, and the other way round; trains in a bucket of a live S3 server; trains adapters beside PEFT; reads event files with a live TensorBoard where there is one;
+# make parity: reads what build/lockstep exports with a live PyTorch, and the other way round; trains in a bucket of a live S3 server; trains adapters beside PEFT, and quantises weights beside bitsandbytes; reads event files with a live TensorBoard where there is one;
 # renders published chat templates where there is a folder of them;
 # runs exported models in llama.cpp and transformers;
 # trains the ViT of tutorial 1 with both and compares losses and weights. PyTorch comes
@@ -22,11 +22,13 @@ fi
 "$PYTHON" tools/golden/strict.py check build/lockstep
 "$PYTHON" tools/parity_tensorboard.py build/lockstep
 if [ -n "${LOCKSTEP_DATA:-}" ]; then "$PYTHON" tools/parity_gguf.py build/lockstep; fi # (its tokenizers lie there)
-PYTHON="$PYTHON" tests/build/docs.sh . build/lockstep docs/start/quickstart.md
+PYTHON="$PYTHON" tests/build/docs.sh . build/lockstep docs/start/quickstart.md docs/howto/own-documents.md
 "$PYTHON" tools/parity_peft.py build/lockstep
+"$PYTHON" tools/parity_nf4.py build/lockstep
 "$PYTHON" tools/parity_s3.py build/lockstep
 "$PYTHON" tools/parity_templates.py build/tests/template_render
 "$PYTHON" tools/parity_decoders.py build/lockstep
+"$PYTHON" tools/parity_encoders.py build/lockstep
 "$PYTHON" tools/parity_resnet.py
 # With two seeds the median over 8 steps varies by more than the factor of 2 that is allowed.
 "$PYTHON" tools/parity_resnet.py --model resnet50 --seeds 6 --steps 8 --batch 16

@@ -6,8 +6,8 @@
 llama.cpp is the package xllamacpp. What must hold:
 
 - every type of file loads; in f32 llama.cpp generates the 60 greedy tokens of `lockstep predict`;
-- each tokenizer (stories260K's, Qwen2.5's, GPT-2's, and small ones with the pre-tokenizers of Llama 3 and
-  Mistral Nemo, trained here) gives the same ids in lockstep, llama.cpp and transformers for 200 texts;
+- each tokenizer (stories260K's, Qwen2.5's, GPT-2's, and small ones with the pre-tokenizers of Llama 3, Mistral
+  Nemo and SmolLM, trained here) gives the same ids in lockstep, llama.cpp and transformers for 200 texts;
 - an adapter beside its base generates the tokens of the merged model;
 - blocks of Q8_0, Q4_0 and Q5_0 are those of the package gguf, and Q4_K and Q6_K lose as little as they may.
 
@@ -187,12 +187,11 @@ def write(path, what):
 
 
 def byte_level(folder, model, split, text=None):
-    """A byte-level BPE of this pre-tokenizer: given, or trained on a text."""
+    """A byte-level BPE of this pre-tokenizer, a pattern or another one: given, or trained on a text."""
     t = Tokenizer(model)
-    bytes_ = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=split is None)
-    t.pre_tokenizer = (
-        pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(split), "isolated"), bytes_]) if split else bytes_
-    )
+    first = pre_tokenizers.Split(Regex(split), "isolated") if isinstance(split, str) else split
+    bytes_ = pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=not isinstance(split, str))
+    t.pre_tokenizer = pre_tokenizers.Sequence([first, bytes_]) if split else bytes_
     t.decoder = decoders.ByteLevel()
     if text:
         special = ["<|endoftext|>"]
@@ -209,6 +208,69 @@ def byte_level(folder, model, split, text=None):
         dict(tokenizer_class="PreTrainedTokenizerFast", eos_token="<|endoftext|>"),
     )
     return t.get_vocab_size()
+
+
+# ---- models that transformers makes
+
+
+def of_transformers(folder, config):
+    """Random weights, larger ones than training begins with; norms and biases, too."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    torch.manual_seed(11)
+    model = AutoModelForCausalLM.from_config(config)
+    for name, p in model.named_parameters():
+        one = "ln_" in name and name.endswith("weight")
+        torch.nn.init.normal_(p.data, 1.0 if one else 0.0, 0.03 if "embed" in name else 0.3)
+    model.save_pretrained(folder)
+
+
+def gpt2_model(folder, bpe):
+    from transformers import GPT2Config
+
+    vocabulary = byte_level(folder, bpe, None)
+    of_transformers(
+        folder, GPT2Config(vocab_size=vocabulary, n_embd=64, n_layer=2, n_head=4, n_positions=128)
+    )
+
+
+def gemma3(folder, stories_folder):
+    """A Gemma 3 whose layers have a window, but for the sixth, and whose tokenizer puts no space before a text."""
+    from transformers import Gemma3TextConfig
+
+    with open(f"{stories_folder}/tokenizer.json") as f:
+        tokenizer = json.load(f)
+    replace = tokenizer["normalizer"]["normalizers"][1]
+    tokenizer["normalizer"] = replace
+    tokenizer["decoder"]["decoders"] = tokenizer["decoder"]["decoders"][:3]
+    write(f"{folder}/tokenizer.json", tokenizer)
+    write(
+        f"{folder}/tokenizer_config.json",
+        dict(tokenizer_class="PreTrainedTokenizerFast", bos_token="<s>", eos_token="</s>", unk_token="<unk>"),
+    )
+    of_transformers(
+        folder,
+        Gemma3TextConfig(
+            vocab_size=512,
+            hidden_size=64,
+            intermediate_size=128,
+            num_hidden_layers=7,
+            num_attention_heads=4,
+            num_key_value_heads=2,
+            head_dim=16,
+            query_pre_attn_scalar=16,
+            sliding_window=16,
+            max_position_embeddings=256,
+            rope_parameters=dict(
+                sliding_attention=dict(rope_type="default", rope_theta=500.0),
+                full_attention=dict(rope_type="linear", factor=4.0, rope_theta=20000.0),
+            ),
+            bos_token_id=1,
+            eos_token_id=2,
+            pad_token_id=0,
+        ),
+    )
 
 
 # ---- llama.cpp, in a process of its own: it prints, and ends the process when a file is wrong
@@ -426,10 +488,16 @@ def main():
                 plays,
             ),
             ("tekken", models.BPE(ignore_merges=True), TEKKEN, plays),
+            ("smollm", models.BPE(), pre_tokenizers.Digits(individual_digits=True), plays),
         ):
             folder = f"{work}/{name}"
             qwen2(folder, byte_level(folder, model, split, text))
             same_ids(f"pre-tokenizer {name}", folder, texts, auto=False)  # (not the one of its model's class)
+        gpt2_model(f"{work}/gpt2-model", gpt2)
+        runs("gpt2, random", f"{work}/gpt2-model", "The quick brown fox")
+        gemma3(f"{work}/gemma3", f"{work}/stories")
+        runs("gemma3, random", f"{work}/gemma3", "Once upon a time")
+        same_ids("gemma3, spaces as they are", f"{work}/gemma3", texts, auto=False)
         large = f"{work}/blocks"
         os.makedirs(large)
         qwen2(large, byte_level(large, models.BPE(), None, plays), 9, 256)

@@ -25,7 +25,9 @@ except ImportError:
 
 LOCKSTEP = os.path.abspath(sys.argv[1] if len(sys.argv) > 1 else "build/lockstep")
 STEPS, BATCH, TOKENS, LR, END = 20, 4, 64, 1e-2, 256  # END: what the tokenizer `bytes` puts after a text
-EPS = 1e-6  # of the optimizer: with less the sign of a gradient that is all rounding decides a step
+# Of the optimizer. With 1e-6 a step of stories260K follows the signs of gradients that are all rounding: then
+# PEFT's own f32 is 4e-4 from its f64.
+EPS = 1e-4
 TOLERANCE = 3e-5  # of the adapters after 20 steps, relative to float64, in the 2-norm
 TEXT = "".join(chr(32 + (i * 7919 + 13 + i // TOKENS * 977) % 90) for i in range(BATCH * TOKENS + 1))
 SMALL = dict(vocab_size=257, hidden_size=32, intermediate_size=48, num_hidden_layers=2)

@@ -280,9 +280,9 @@ typedef struct ls_array_field {
      * is 0 where a number is missing and 1 elsewhere. false: NaN is an error */
     bool missing;
     const char *classes; /* of integers from a table: its texts, "a,b,c", which are 0, 1, 2. NULL: numbers */
-    /* of LS_I32 from a table: a tokenizer's file (lockstep/tokenizer.h). The column has texts, and the field
-     * the ids of each, [tokens], with the tokenizer's special tokens: a longer text is cut, a shorter one
-     * filled up with `pad`, a token that no text may have. NULL: numbers */
+    /* of LS_I32 from a table: a tokenizer's file (lockstep/tokenizer.h). The column has texts, the field
+     * their ids, [tokens], cut or filled up with `pad`, a token that no text may have. Two columns are pairs
+     * of texts, [2, tokens]: ids and token types. NULL: numbers */
     const char *tokenizer;
     int64_t tokens;
     int32_t pad;
@@ -379,9 +379,10 @@ typedef struct ls_order {
     bool drop_last; /* false: the ragged last step is padded, and the padding does not count */
     int64_t steps;  /* an epoch ends after so many at most; 0: no limit */
     bool augment;   /* random changes of samples, if the set has some (read_drawn, mix); else as they are */
-    /* [n], sums of the samples' weights from the first one on: each position draws a sample with replacement,
-     * in proportion to its weight, as PyTorch's WeightedRandomSampler. NULL: each sample comes once */
+    /* [n], sums of the samples' weights from the first one on: each position draws a sample in proportion to
+     * its weight, as PyTorch's WeightedRandomSampler. NULL: each sample comes once */
     const double *draws;
+    bool blocks; /* micro-batch m takes successive positions of the step instead */
 } ls_order;
 /* LS_E_USAGE: sizes that do not divide, a set smaller than one batch, ... */
 LS_API ls_status ls_order_check(const ls_order *o);
@@ -390,8 +391,7 @@ LS_API int64_t ls_order_index(const ls_order *o, int64_t epoch, int64_t position
 /* The sample in that row of micro-batch m, or -1: padding. */
 LS_API int64_t ls_order_sample(const ls_order *o, int64_t epoch, int64_t step, int64_t m, int64_t row);
 LS_API int64_t ls_order_samples(const ls_order *o, int64_t step); /* of that step, without padding */
-/* How many entries of field k count in that step, in all its micro-batches; -1: the set does not say
- * (ls_dataset.count). */
+/* How many entries of field k count in that step; -1: the set does not say (ls_dataset.count). */
 LS_API int64_t ls_order_count(const ls_order *o, const ls_dataset *set, int k, int64_t epoch, int64_t step);
 
 /* Fills one micro-batch: field k into to[k], [micro_batch, field of a sample]; NULL: it is not wanted. Its

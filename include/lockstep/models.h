@@ -184,14 +184,21 @@ typedef struct ls_decoder_config {
 
 /* Hugging Face's BertForSequenceClassification and BertForTokenClassification: parameters
  * "bert.embeddings.word_embeddings.weight", "bert.encoder.layer.0.attention.self.query.weight", ..,
- * "classifier.weight" or, of several outputs, "classifier.NAME.weight". `input` is i32 [batch, tokens]: a
- * text, filled up with pad_token, which no token attends to. An output [] or [classes] is of the text, one
- * [tokens, classes] of each token. Blocks are of class BertLayer. */
+ * "classifier.weight" or, of several outputs, "classifier.NAME.weight". An input is i32: [tokens] a text,
+ * filled up with pad_token, which no token attends to; [2, tokens] a pair of texts, its ids and their token
+ * types. An output [] or [classes] is of the text, one [tokens, classes] of each token. Blocks are of class
+ * BertLayer.
+ *
+ * With a loss LS_LOSS_IN_BATCH it is a BertModel for sentence embeddings: two inputs [tokens], one output
+ * [hidden_size], "NAME" of the first text and "NAME.INPUT" of the second one: the mean of its tokens, of
+ * length
+ * 1. The loss is the cross-entropy of 20 times the products of a first text with all second texts of its
+ * micro-batch, of which its own is the right one; "accuracy" says how often its own is the largest. */
 typedef struct ls_bert_config {
-    const char *input;
-    int64_t tokens;
+    int n_inputs;
+    const ls_port *inputs;
     int64_t vocab_size, hidden_size, mlp_size, layers, heads;
-    int64_t positions, token_types; /* rows of their tables; a text is of type 0 */
+    int64_t positions, token_types; /* rows of their tables; a text alone is of type 0 */
     int64_t pad_token;
     double norm_eps, init_deviation;
     double dropout, attention_dropout, classifier_dropout; /* the last: of what the heads take */

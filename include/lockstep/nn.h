@@ -285,11 +285,12 @@ LS_API void ls_measure_against(ls_graph *g, const char *name, ls_metric_kind kin
 /* Losses, as rows for ls_loss; computed in f32 at least, whatever the model computes in. `output` and
  * `target` have one shape. */
 typedef enum ls_loss_kind {
-    LS_LOSS_MSE,          /* (output - target)^2 */
-    LS_LOSS_MAE,          /* |output - target|, PyTorch's L1Loss */
-    LS_LOSS_HUBER,        /* PyTorch's HuberLoss: quadratic below `delta`, linear above */
-    LS_LOSS_BCE,          /* PyTorch's BCEWithLogitsLoss: `output` is a logit, the target a probability */
-    LS_LOSS_CROSS_ENTROPY /* output [.., classes], target i32 [..]: rows [elements of the target] */
+    LS_LOSS_MSE,           /* (output - target)^2 */
+    LS_LOSS_MAE,           /* |output - target|, PyTorch's L1Loss */
+    LS_LOSS_HUBER,         /* PyTorch's HuberLoss: quadratic below `delta`, linear above */
+    LS_LOSS_BCE,           /* PyTorch's BCEWithLogitsLoss: `output` is a logit, the target a probability */
+    LS_LOSS_CROSS_ENTROPY, /* output [.., classes], target i32 [..]: rows [elements of the target] */
+    LS_LOSS_IN_BATCH       /* of pairs of texts, in ls_bert_build alone; ls_loss_rows refuses it */
 } ls_loss_kind;
 LS_API ls_value ls_loss_rows(ls_graph *g, ls_loss_kind kind, ls_value output, ls_value target, double delta);
 

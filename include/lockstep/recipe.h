@@ -49,6 +49,8 @@ typedef enum ls_base_choice { LS_BASE_PARAM, LS_BASE_NF4 } ls_base_choice;
 typedef enum ls_metric_mode { LS_MODE_MIN, LS_MODE_MAX } ls_metric_mode;
 /* what opening a checkpoint checks */
 typedef enum ls_files_choice { LS_FILES_WHOLE, LS_FILES_PER_RANK } ls_files_choice;
+/* frozen weights: in each checkpoint, or only where model.init says */
+typedef enum ls_frozen_choice { LS_FROZEN_COPY, LS_FROZEN_REFERENCE } ls_frozen_choice;
 typedef enum ls_verify_choice { LS_VERIFY_CHOICE_FULL, LS_VERIFY_CHOICE_SIZES } ls_verify_choice;
 
 typedef struct ls_int_list {
@@ -230,7 +232,6 @@ typedef struct ls_recipe {
             double dropout;
             bool rslora;
             const char *save; /* names of modules that are trained whole; "" none */
-            const char *base; /* where the base of an adapter is now; "": where it was */
         } lora;
     } train;
     struct {
@@ -277,7 +278,7 @@ typedef struct ls_recipe {
         ls_pipeline_schedule schedule;
         const char *stages;
         ls_offload_choice offload;
-        const char *recompute; /* none | units | words class:NAME, pattern:GLOB */
+        const char *recompute; /* none | words units, class:NAME, pattern:GLOB, save:OP */
     } parallel;
     struct {
         ls_dtype param, reduce, output;
@@ -306,6 +307,8 @@ typedef struct ls_recipe {
         bool async;
         ls_files_choice files;
         int64_t max_file; /* bytes */
+        ls_frozen_choice frozen;
+        const char *base; /* where weights are that checkpoints leave out; "": where they say */
         ls_verify_choice verify;
     } checkpoint;
     struct {

@@ -81,7 +81,8 @@ typedef struct ls_trainer_opts {
      * inner counts. NULL: none */
     const char *modules;
     ls_scaler scaler; /* where anything computes in f16 */
-    /* modules to recompute in the backward pass: words "class:NAME", "pattern:GLOB"; NULL: none */
+    /* modules to recompute in the backward pass: words "class:NAME", "pattern:GLOB"; of these what words
+     * "save:OP" and "save:OP/N" (the first and each N-th of the module) keep; NULL: none */
     const char *recompute;
     bool eval_only; /* only the evaluation program */
     /* memory for a copy of what this rank saves, so that it can be written while training goes on */

@@ -20,6 +20,13 @@ bool ls_adapter_is(const char *dir)
            !ls_file_in(dir, "model.safetensors.index.json") && !ls_file_in(dir, "model" LS_RANK_FILE_FIRST);
 }
 
+bool ls_part_is(const char *dir)
+{
+    return ls_file_in(dir, LS_TRAINED_WEIGHTS ".safetensors") ||
+           ls_file_in(dir, LS_TRAINED_WEIGHTS ".safetensors.index.json") ||
+           ls_file_in(dir, LS_TRAINED_WEIGHTS LS_RANK_FILE_FIRST);
+}
+
 /* Keys that are read below, and those that say nothing of what the adapter computes. */
 static const char *const FREE[] = { "r", "lora_alpha", "lora_dropout", "use_rslora", "target_modules",
                                     "exclude_modules", "fan_in_fan_out", "modules_to_save",

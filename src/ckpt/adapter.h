@@ -32,6 +32,11 @@ char *ls_adapter_text(const ls_adapter *x, const char *task, const char *modules
 /* The modules of the tensors that belong to no adapter, with spaces between them. It lies in `a`. */
 const char *ls_adapter_modules(ls_arena *a, const ls_weights *w);
 
+/* Whether the folder is a checkpoint with what is trained alone, without adapters (checkpoint.frozen:
+ * reference). No other program takes its file for a whole model. Local. */
+#define LS_TRAINED_WEIGHTS "trained" /* .safetensors */
+bool ls_part_is(const char *dir);
+
 /* Whether a tensor belongs to an adapter. */
 bool ls_adapter_has(const char *name);
 /* Adds the tensors of `base` that `w` does not have. *base becomes NULL: w owns it. Local. */

@@ -121,7 +121,12 @@ ls_status ls_saving_commit(ls_saving *v)
     return of_saving(v, s);
 }
 
-uint64_t ls_saving_bytes(const ls_saving *v) { return v->ranges.bytes; }
+ls_saved ls_saving_result(const ls_saving *v)
+{
+    const ls_ranges *w = &v->ranges;
+    const bool optimizer = w->n_lists > 1 && !strcmp(w->names[1], "optimizer");
+    return (ls_saved){ w->bytes, w->digests[0], optimizer ? w->digests[1] : 0 };
+}
 
 void ls_saving_end(ls_saving **out)
 {
@@ -134,7 +139,7 @@ void ls_saving_end(ls_saving **out)
     *out = NULL;
 }
 
-ls_status ls_checkpoint_save(const char *dir, const ls_checkpoint_contents *c, ls_group *g, uint64_t *bytes)
+ls_status ls_checkpoint_save(const char *dir, const ls_checkpoint_contents *c, ls_group *g, ls_saved *saved)
 {
     ls_saving *v;
     LS_TRY(ls_saving_begin(&v, dir, c, g));
@@ -144,8 +149,8 @@ ls_status ls_checkpoint_save(const char *dir, const ls_checkpoint_contents *c, l
     if (s == LS_OK)
         s = ls_saving_commit(v);
     s = ls_checkpoint_together(g, s);
-    if (bytes)
-        *bytes = ls_saving_bytes(v);
+    if (saved)
+        *saved = ls_saving_result(v);
     ls_saving_end(&v);
     return s;
 }

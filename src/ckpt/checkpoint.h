@@ -51,19 +51,27 @@ typedef struct ls_checkpoint_contents {
     ls_tensor_list model, optimizer; /* optimizer.n 0: no such file */
     ls_tensor_list live;             /* of a queue of samples (src/live); n 0: no such file */
     const char *adapter; /* adapter_config.json; then `model` is an adapter's. NULL: a whole model */
+    bool part;           /* `model` has only what is trained (ls_part_is) */
     uint64_t max_file;   /* bytes of a file; larger lists are written as shards. 0: no limit */
     bool per_rank;       /* each rank writes files of its own, with its ranges */
     bool replace;        /* replace a checkpoint that has the name already */
 } ls_checkpoint_contents;
+
+/* What a save has written. The digests are of the values (ckpt/element_digest.h): equal ones on any number of
+ * ranks have equal digests. */
+typedef struct ls_saved {
+    uint64_t bytes;            /* of all tensors' files */
+    uint64_t model, optimizer; /* digests, of rank 0; optimizer 0: there is none */
+} ls_saved;
 
 /* Ends a collective call on all ranks if one rank failed, with that rank's message. g NULL: one rank.
  * Collective. */
 ls_status ls_checkpoint_together(ls_group *g, ls_status mine);
 
 /* `dir` must not exist yet, unless it may be replaced; its parent is made if need be, and left-overs of
- * interrupted saves and removals in it are deleted. When one rank fails, the group has failed. *bytes (may be
- * NULL): of all tensors' files. Collective; g NULL: one rank. */
-ls_status ls_checkpoint_save(const char *dir, const ls_checkpoint_contents *c, ls_group *g, uint64_t *bytes);
+ * interrupted saves and removals in it are deleted. When one rank fails, the group has failed. `saved` may be
+ * NULL. Collective; g NULL: one rank. */
+ls_status ls_checkpoint_save(const char *dir, const ls_checkpoint_contents *c, ls_group *g, ls_saved *saved);
 
 /* The same in parts, so that writing can continue beside other work. The lists of `c` and the values must not
  * change until the save has ended; the texts may. If a part fails on one rank, the others do not know: tell
@@ -76,7 +84,8 @@ ls_status ls_saving_collect(ls_saving *v); /* called when every rank has written
 /* Renames the checkpoint to its final name; ranks other than 0 have nothing to do. Local, in any thread. */
 ls_status ls_saving_commit(ls_saving *v);
 void ls_saving_end(ls_saving **v); /* sets *v to NULL; removes what was not committed. Local */
-uint64_t ls_saving_bytes(const ls_saving *v);
+/* `bytes` is known from the beginning, the digests on rank 0 when all has been collected. Local. */
+ls_saved ls_saving_result(const ls_saving *v);
 /* Ends replacements of checkpoints that were interrupted: the name of each leads to a complete one again. */
 void ls_checkpoint_settle(const char *parent);
 /* The same, and removes what interrupted saves and removals have left in a folder of checkpoints. Local. */

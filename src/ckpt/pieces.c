@@ -31,7 +31,7 @@ static ls_status settle(ls_pieces *p)
 
 ls_status ls_pieces_close(ls_pieces *p, ls_status s)
 {
-    char message[4096] = ""; /* as long as ls_fail makes it */
+    char message[4096] = "";      /* as long as ls_fail makes it */
     if (s != LS_OK && p->session) /* the wait must not hide it */
         snprintf(message, sizeof message, "%s", ls_error_message());
     const ls_status waited = settle(p);

@@ -81,8 +81,8 @@ const ls_pt_name *ls_pt_name_find(const char *global); /* NULL: not known */
 const char *ls_pt_advice(const char *global);
 /* The ls_dtype of a STORAGE or a DTYPE; -1: it has none. *stored: its name, as ls_weight has it. */
 int ls_pt_element(const ls_pt_name *type, const char **stored);
-const char *ls_pt_storage_global(const char *stored);  /* "F32" -> "torch FloatStorage" */
-const char *ls_pt_dtype_global(const char *stored);    /* "F32" -> "torch float32" */
+const char *ls_pt_storage_global(const char *stored); /* "F32" -> "torch FloatStorage" */
+const char *ls_pt_dtype_global(const char *stored);   /* "F32" -> "torch float32" */
 
 /* Where a tensor's elements are: the storage that a PERSISTENT names. */
 typedef struct ls_pt_place {

@@ -14,8 +14,9 @@
 #include "base/json.h"
 #include "base/oserror.h"
 #include "base/sys.h"
-#include "ckpt/rank_files.h"
 #include "ckpt/adapter.h"
+#include "ckpt/element_digest.h"
+#include "ckpt/rank_files.h"
 #include "comm/group_calls.h"
 
 static ls_status ranges_put(int fd, const char *path, const void *data, uint64_t n, uint64_t offset)
@@ -170,6 +171,20 @@ static ls_status put_block(ls_ranges *w, int fd, const char *path, const ls_tens
     return ranges_put(fd, path, data, bytes, offset);
 }
 
+/* Adds elements at .. at + n - 1 of this rank's range of tensor i to the digest of its list. */
+static void add_digest(ls_ranges *w, const ls_tensor_list *list, int64_t i, int64_t at, int64_t n,
+                       const uint8_t *data)
+{
+    const ls_dtype type = list->tensors[i].tensor.type.dtype;
+    const size_t size = ls_dtype_size(type);
+    const uint64_t seed = ls_element_seed(list->tensors[i].name, type);
+    for (int64_t k = 0, part; k < n; k += part) {
+        const int64_t first = ls_range_piece(&list->mine[i], at + k, &part);
+        part = part < n - k ? part : n - k;
+        w->digests[list - w->lists] += ls_element_digest(seed, data + (size_t)k * size, size, first, part);
+    }
+}
+
 /* Writes elements at .. at + n - 1 of this rank's range of tensor i to byte `offset` of the file, and adds
  * their checksum to the manifest. */
 static ls_status put_piece(ls_ranges *w, int fd, const char *path, int file, const ls_tensor_list *list,
@@ -188,6 +203,8 @@ static ls_status put_piece(ls_ranges *w, int fd, const char *path, int file, con
             s = ls_sys_have(h = ls_hasher_create());
         if (s == LS_OK)
             s = put_block(w, fd, path, list, i, at + k, part, data, offset + (uint64_t)k * size, h, &sum);
+        if (s == LS_OK)
+            add_digest(w, list, i, at + k, part, data);
     }
     sum = h ? ls_hasher_end(&h) : sum;
     LS_TRY(s);
@@ -256,10 +273,22 @@ ls_status ls_ranges_write(ls_ranges *w)
     return w->rank == 0 ? write_texts(w) : LS_OK;
 }
 
+static ls_status collect_digests(ls_ranges *w, ls_group *g)
+{
+    enum { N = sizeof w->digests / sizeof w->digests[0] };
+    uint64_t *all;
+    LS_TRY(ls_group_all_gather_new(g, w->digests, sizeof w->digests, (void **)&all));
+    for (int k = N; k < N * w->ranks && w->rank == 0; k++)
+        w->digests[k % N] += all[k];
+    free(all);
+    return LS_OK;
+}
+
 ls_status ls_ranges_collect(ls_ranges *w, ls_group *g)
 {
     if (w->ranks == 1)
         return LS_OK;
+    LS_TRY(collect_digests(w, g));
     int64_t *counts, most = 0;
     LS_TRY(ls_group_all_gather_new(g, &w->manifest.n, sizeof *counts, (void **)&counts));
     if (w->gone) { /* (and rank 0 has not failed) */
@@ -345,7 +374,10 @@ ls_status ls_ranges_init(ls_ranges *w, const char *dir, const ls_checkpoint_cont
     if (!w->dir || !w->config || !w->trainer || (c->adapter && !w->adapter))
         return ls_fail(LS_E_MEMORY, "%s: no memory to write it", dir);
     LS_TRY(keep_beside(w, c));
-    const char *const NAMES[3] = { c->adapter ? LS_ADAPTER_WEIGHTS : "model", "optimizer", "live" };
+    const char *const NAMES[3] = { c->adapter ? LS_ADAPTER_WEIGHTS
+                                   : c->part  ? LS_TRAINED_WEIGHTS
+                                              : "model",
+                                   "optimizer", "live" };
     const ls_tensor_list *all[3] = { &c->model, &c->optimizer, &c->live };
     w->per_rank = c->per_rank;
     for (int i = 0; i < 3; i++) {

@@ -17,6 +17,9 @@ typedef struct ls_ranges {
     int n_lists;
     bool per_rank;  /* each rank has files of its own, rank_files.h; each layout is this rank's one file */
     uint64_t bytes; /* of the tensors' files of all ranks */
+    /* of each list, element_digest.h: of what this rank has written; on rank 0, after ls_ranges_collect, of
+     * all */
+    uint64_t digests[3];
     /* for what lies in a session's memory; made before the files are */
     ls_pieces pieces;
     bool gone; /* files had disappeared when this rank wrote its part */

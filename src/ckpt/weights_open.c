@@ -285,6 +285,9 @@ static ls_status open_directory(ls_weights *w, const char *dir)
         { (LS_ADAPTER_WEIGHTS ".safetensors"), open_adapter },
         { (LS_ADAPTER_WEIGHTS LS_RANK_FILE_FIRST), open_adapter },
         { (LS_ADAPTER_WEIGHTS ".bin"), open_adapter },
+        { (LS_TRAINED_WEIGHTS ".safetensors"), open_file_of },
+        { (LS_TRAINED_WEIGHTS ".safetensors.index.json"), open_sharded },
+        { (LS_TRAINED_WEIGHTS LS_RANK_FILE_FIRST), open_file_of },
     };
     const char **shards;
     int n;

@@ -16,7 +16,7 @@ struct ls_weights {
     const ls_weight **by_name;
     int64_t count, room;
     int files;
-    bool gguf; /* the first file is one of llama.cpp, and `metadata` its keys */
+    bool gguf;                   /* the first file is one of llama.cpp, and `metadata` its keys */
     ls_weights *base;            /* of an adapter: owns the tensors that were joined to it; NULL: none */
     ls_manifest *proof;          /* verifies what is loaded; NULL: nothing is verified */
     const ls_dcp_bytes *objects; /* of the optimizer in a DCP directory */

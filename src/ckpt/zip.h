@@ -10,7 +10,7 @@ typedef struct ls_zip_entry {
     uint64_t offset, bytes; /* of its data as they lie inside the file */
     uint64_t whole;         /* bytes when they are inflated; `bytes` where they are stored as they are */
     bool deflated;
-    uint32_t crc;           /* as the archive says; ls_zip_verify compares it */
+    uint32_t crc; /* as the archive says; ls_zip_verify compares it */
 } ls_zip_entry;
 
 typedef struct ls_zip {

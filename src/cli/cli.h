@@ -102,6 +102,7 @@ ls_status ls_verb_explain(const ls_args *a, const ls_ui *ui);
 ls_status ls_verb_export(const ls_args *a, const ls_ui *ui);
 ls_status ls_verb_inspect(const ls_args *a, const ls_ui *ui);
 ls_status ls_verb_recipe(const ls_args *a, const ls_ui *ui);
+ls_status ls_verb_verify(const ls_args *a, const ls_ui *ui);
 ls_status ls_verb_runs(const ls_args *a, const ls_ui *ui);
 ls_status ls_verb_watch(const ls_args *a, const ls_ui *ui);
 ls_status ls_verb_new(const ls_args *a, const ls_ui *ui);

@@ -205,9 +205,8 @@ static void progress(void *context, const ls_progress *p)
 static void take_signals(bool is_rank)
 {
     static const int STOP[] = { SIGTERM, SIGINT, SIGHUP, SIGUSR2 };
-    struct sigaction stop = { .sa_handler = on_stop }, save = { .sa_handler = on_save,
-                                                                .sa_flags = SA_RESTART },
-                     before;
+    struct sigaction stop = { .sa_handler = on_stop },
+                     save = { .sa_handler = on_save, .sa_flags = SA_RESTART }, before;
     sigset_t requests;
     sigemptyset(&requests);
     sigaddset(&requests, SIGUSR1);

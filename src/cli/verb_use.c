@@ -39,6 +39,13 @@ ls_status ls_verb_runs(const ls_args *a, const ls_ui *ui)
                      : ls_runs_print(ui->out, o.storage, o.json, ui->width);
 }
 
+ls_status ls_verb_verify(const ls_args *a, const ls_ui *ui)
+{
+    ls_verify_opts o = { .run = ls_args_recipe(a), .from = -1 };
+    LS_TRY(ls_args_take(a, a->verb->options, &o));
+    return ls_verify_command(&o, ui);
+}
+
 ls_status ls_verb_eval(const ls_args *a, const ls_ui *ui)
 {
     ls_eval_opts o = { .model = ls_args_recipe(a), .how = ls_generate_opts_default(), .argv = a->argv };

@@ -17,9 +17,10 @@
 #define BEST_HELP \
     .help = "of a run the best checkpoint; default: the latest one, after early stopping the best"
 #define BASE(...) \
-    { "--base", LS_OPTION_FOLDER, "FOLDER", __VA_ARGS__, .help = "the weights that the adapters belong to", \
+    { "--base", LS_OPTION_FOLDER, "FOLDER", __VA_ARGS__, \
+      .help = "the weights that the checkpoint or adapter leaves out", \
       .otherwise = "where the checkpoint or adapter_config.json says" }
-#define ITS_BASE BASE(.key = "train.lora.base")
+#define ITS_BASE BASE(.key = "checkpoint.base")
 #define PAGE(T) "--html", LS_OPTION_FILE, "FILE", AT(T, html), .page = true
 #define JSON(T) { FLAG("--json", T, json), .help = "the result as JSON" }
 #define HOSTS(T, member) \
@@ -30,6 +31,13 @@
 /* How texts are generated. */
 #define SAMPLING \
     NEEDS("--temperature"), .why = "without it the most likely token is taken"
+#define SAMPLES(T, member, ...) \
+    { "--temperature", LS_OPTION_REAL, "T", AT(T, member.temperature), "0", 0, 100, __VA_ARGS__, \
+      .help = "sample from softmax(logits / T); 0: greedy" }, \
+    { "--top-k", LS_OPTION_INT, "K", AT(T, member.top_k), NULL, 1, INFINITY, SAMPLING, \
+      .help = "sample from the K most likely tokens" }, \
+    { "--top-p", LS_OPTION_REAL, "P", AT(T, member.top_p), NULL, 0, 1, .above = true, SAMPLING, \
+      .help = "sample from the fewest tokens whose probabilities add up to P" }
 #define BEAMS NEEDS("--beams"), .why = "without it one text is generated"
 #define TEXTS(T, needed) \
     { "--tokens", LS_OPTION_INT, "N", AT(T, how.tokens), "128", 1, 1 << 24, needed, \
@@ -45,12 +53,7 @@
       .help = "scores are divided by length^X" }, \
     { "--early-stopping", LS_OPTION_CHOICE, NULL, AT(T, how.early_stopping), "false", \
       WORDS("false", "true", "never"), BEAMS, .help = "when the search stops" }, \
-    { "--temperature", LS_OPTION_REAL, "T", AT(T, how.sampling.temperature), "0", 0, 100, needed, \
-      .help = "sample from softmax(logits / T); 0: greedy" }, \
-    { "--top-k", LS_OPTION_INT, "K", AT(T, how.sampling.top_k), NULL, 1, INFINITY, SAMPLING, \
-      .help = "sample from the K most likely tokens" }, \
-    { "--top-p", LS_OPTION_REAL, "P", AT(T, how.sampling.top_p), NULL, 0, 1, .above = true, SAMPLING, \
-      .help = "sample from the fewest tokens whose probabilities add up to P" }
+    SAMPLES(T, how.sampling, needed)
 #define SEED(T) "--seed", LS_OPTION_INT, "N", AT(T, how.sampling.seed), "0", 0, INFINITY
 /* --out, with every sample of the split */
 #define WHOLE_SPLIT "--out *.npy *.csv *.jsonl"
@@ -104,6 +107,10 @@ const ls_verb LS_VERBS[] = {
             .help = "prefix of the names of model and optimizer in a PyTorch directory, such as app." },
           { FLAG("--allow-change", ls_train_opts, allow_change),
             .help = "continue although the recipe or the data have changed" },
+          { "--until", LS_OPTION_INT, "STEP", AT(ls_train_opts, until), NULL, 1, INFINITY,
+            EXCLUDES("--dry-run"), .otherwise = "the end",
+            .help = "stop after this step, as on request (status 75); schedules do not change, and the same "
+                    "command without it goes on" },
           { FLAG("--dry-run", ls_train_opts, dry_run),
             .help = "do everything up to the first step, write nothing" },
           { "--find-lr", LS_OPTION_TEXT, "[STEPS]", EXCLUDES("--dry-run", "--profile", "--resume"),
@@ -176,16 +183,18 @@ const ls_verb LS_VERBS[] = {
             .help = CORES_HELP },
           END },
       ls_verb_launch },
-    { "eval", "RUN|CHECKPOINT|RECIPE", 1, 1, true, "compute loss and metrics on the evaluation split",
+    { "eval", "RUN|CHECKPOINT|FOLDER|RECIPE", 1, 1, true, "compute loss and metrics on the evaluation split",
       "Computes the loss and the metrics of a checkpoint over the whole evaluation split. Every sample\n"
       "counts exactly once, with any number of ranks. RECIPE stands for the run that it trained. By\n"
       "default one process evaluates with all its threads. --workers N, --hosts and mpirun shard the\n"
       "weights over ranks, for a model that is too large for one process. With --generate, a T5 model\n"
-      "also generates a text for each source, in one process, and ROUGE compares it with the target.",
+      "also generates a text for each source, in one process, and ROUGE compares it with the target.\n"
+      "FOLDER is a language model or an adapter in Hugging Face's layout; --set says what to read.",
       "lockstep eval runs/vit-fashion-mnist                   # the last checkpoint of a run\n"
       "lockstep eval runs/vit-fashion-mnist/checkpoints/best  # this checkpoint\n"
       "lockstep eval runs/vit-fashion-mnist --hosts a:4,b:4   # sharded over two hosts\n"
-      "lockstep eval runs/t5-summarise --generate --beams 4 --length-penalty 2",
+      "lockstep eval runs/t5-summarise --generate --beams 4 --length-penalty 2\n"
+      "lockstep eval Qwen/Qwen2.5-0.5B --set data.eval_text=my.txt --set data.seq_length=512",
       (const ls_option_row[]){ { FLAG("--best", ls_eval_opts, model.best), BEST_HELP },
                                ITS_BASE,
                                { FLAG("--generate", ls_eval_opts, generate),
@@ -316,7 +325,7 @@ const ls_verb LS_VERBS[] = {
             .help = "remove the module from the names" },
           { FLAG("--merge", ls_export_opts, merge),
             .help = "of adapters (train.lora): W + alpha / rank * B A; else they become a PEFT folder" },
-          BASE(AT(ls_export_opts, base), NEEDS("--merge", "--to *.gguf")),
+          BASE(AT(ls_export_opts, base)),
           { FLAG("--ignore-frozen", ls_export_opts, ignore_frozen),
             .help = "leave out parameters that train.freeze froze" },
           { FLAG("--force", ls_export_opts, force), .help = "replace an existing file, model or directory" },
@@ -379,6 +388,26 @@ const ls_verb LS_VERBS[] = {
           JSON(ls_runs_opts),
           END },
       ls_verb_runs },
+    { "verify", "RUN", 1, 1, true, "train steps of a run again, and compare the bits",
+      "Trains steps of RUN again, from one of its checkpoints or from the beginning, and compares every\n"
+      "loss, every metric, and the digests of weights and optimizer at each checkpoint. It needs RUN's\n"
+      "recipe.yaml, metrics.jsonl and the checkpoint, and the data. RUN is only read. The number of ranks\n"
+      "may be another one where it does not change the bits (docs/ranks.md). Status 1: something differs.",
+      "lockstep verify runs/vit-fashion-mnist                 # from the oldest checkpoint that is left\n"
+      "lockstep verify runs/vit-fashion-mnist --from 0        # from the beginning\n"
+      "lockstep verify runs/my --from 468 --to 936 --workers 4",
+      (const ls_option_row[]){ { "--from", LS_OPTION_INT, "STEP", AT(ls_verify_opts, from), NULL, 0, INFINITY,
+                                 .otherwise = "that of the oldest checkpoint",
+                                 .help = "begin behind this step, which has a "
+                                         "checkpoint; 0: at the beginning" },
+                               { "--to", LS_OPTION_INT, "STEP", AT(ls_verify_opts, to), NULL, 1, INFINITY,
+                                 .otherwise = "the last checkpoint",
+                                 .help = "end with this step, of which a checkpoint was saved" },
+                               { "--storage", LS_OPTION_FOLDER, "DIR", AT(ls_verify_opts, storage),
+                                 .otherwise = "TMPDIR or /tmp", .help = "train in a new folder in DIR" },
+                               JSON(ls_verify_opts),
+                               END },
+      ls_verb_verify },
     { "watch", "[RUN]", 0, 1, false, "follow a run on the terminal while it trains",
       "Shows the loss curves, speed, time left, the last evaluation, the ranks with their memory and\n"
       "waits, checkpoints, restarts and warnings, and draws them again every second. RUN is the folder of\n"

@@ -95,7 +95,7 @@ static ls_status no_role(const char *axis)
         ls_str_printf(&names, "%s%s", k == 0 ? "" : k < NAMES - 1 ? ", " : " and ", BY_NAME[k].name);
     const ls_status s = ls_fail(LS_E_USAGE,
                                 "mesh: there is no axis '%s': only %s have a role of their own; give it one: "
-                                "%s: {size: 2, role: replicate, shard, tensor or pipeline}",
+                                "%s: {size: 2, role: replicate, shard, tensor, context or pipeline}",
                                 axis, ls_str_text(&names), axis);
     ls_str_release(&names);
     return s;
@@ -144,10 +144,17 @@ static ls_status mesh_refuse(const ls_mesh *m, int64_t product, bool automatic, 
     return s;
 }
 
+/* The roles whose axes together name a group. */
+static const unsigned SETS[] = { LS_ROLES_DATA, LS_ROLES_DATA | LS_ROLE_BIT(LS_ROLE_CONTEXT),
+                                 LS_ROLE_BIT(LS_ROLE_SHARD) | LS_ROLE_BIT(LS_ROLE_CONTEXT), LS_ROLES_PARTS,
+                                 ~LS_ROLES_DATA };
+
 /* Keeps all names of groups that the mesh can have. */
 static ls_status keep_names(const ls_mesh *m)
 {
-    bool all = strcmp(ls_mesh_data_axes(m), "*") && strcmp(ls_mesh_model_axes(m), "*");
+    bool all = true;
+    for (size_t k = 0; k < sizeof SETS / sizeof *SETS; k++)
+        all = strcmp(ls_mesh_axes_of(m, SETS[k]), "*") && all;
     for (int i = 0; i < m->n; i++)
         all = kept(m->axes[i].name) && all;
     return all ? LS_OK : ls_fail(LS_E_MEMORY, "mesh: out of memory");
@@ -328,26 +335,23 @@ int ls_mesh_data_rank(const ls_mesh *m, int rank)
     return ls_mesh_position(m, rank, ls_mesh_data_axes(m));
 }
 
-const char *ls_mesh_data_axes(const ls_mesh *m)
-{
-    LS_ARG_OR(m, NULL);
-    const char *replicate = ls_mesh_axis(m, LS_ROLE_REPLICATE), *shard = ls_mesh_axis(m, LS_ROLE_SHARD);
-    char both[sizeof m->axes[0].name * 2];
-    if (!*replicate || !*shard)
-        return *replicate ? replicate : shard;
-    snprintf(both, sizeof both, "%s*%s", replicate, shard);
-    return name_of(both);
-}
-
-const char *ls_mesh_model_axes(const ls_mesh *m)
+const char *ls_mesh_axes_of(const ls_mesh *m, unsigned roles)
 {
     char all[LS_MESH_AXES * sizeof m->axes[0].name] = "";
     int n = 0;
     for (int i = 0; i < m->n; i++)
-        if (role_of(m, i) != LS_ROLE_REPLICATE && role_of(m, i) != LS_ROLE_SHARD)
+        if (roles >> role_of(m, i) & 1)
             n += snprintf(all + n, sizeof all - (size_t)n, "%s%s", n ? "*" : "", m->axes[i].name);
     return name_of(all);
 }
+
+const char *ls_mesh_data_axes(const ls_mesh *m)
+{
+    LS_ARG_OR(m, NULL);
+    return ls_mesh_axes_of(m, LS_ROLES_DATA);
+}
+
+const char *ls_mesh_model_axes(const ls_mesh *m) { return ls_mesh_axes_of(m, ~LS_ROLES_DATA); }
 
 bool ls_mesh_has_results(const ls_mesh *m, int rank)
 {

@@ -19,15 +19,16 @@
 const char *ls_parallel_shard_axes(const ls_parallel *p)
 {
     LS_ARG_OR(p, NULL);
-    return p->data == LS_DATA_FSDP     ? ls_mesh_data_axes(&p->mesh)
-           : p->data == LS_DATA_HYBRID ? ls_mesh_axis(&p->mesh, LS_ROLE_SHARD)
+    const unsigned context = LS_ROLE_BIT(LS_ROLE_CONTEXT);
+    return p->data == LS_DATA_FSDP     ? ls_mesh_axes_of(&p->mesh, LS_ROLES_DATA | context)
+           : p->data == LS_DATA_HYBRID ? ls_mesh_axes_of(&p->mesh, LS_ROLE_BIT(LS_ROLE_SHARD) | context)
                                        : "";
 }
 
 const char *ls_parallel_replicate_axes(const ls_parallel *p)
 {
     LS_ARG_OR(p, NULL);
-    return p->data == LS_DATA_DDP      ? ls_mesh_data_axes(&p->mesh)
+    return p->data == LS_DATA_DDP ? ls_mesh_axes_of(&p->mesh, LS_ROLES_DATA | LS_ROLE_BIT(LS_ROLE_CONTEXT))
            : p->data == LS_DATA_HYBRID ? ls_mesh_axis(&p->mesh, LS_ROLE_REPLICATE)
                                        : "";
 }
@@ -105,10 +106,10 @@ static ls_status check_strategy(const ls_parallel *p)
     const ls_mesh *m = &p->mesh;
     char text[128];
     const int dp = axis_of(m, LS_ROLE_REPLICATE), shard = axis_of(m, LS_ROLE_SHARD),
-              n = ls_mesh_data_ranks(m);
+              n = ls_mesh_group_size(m, ls_mesh_axes_of(m, LS_ROLES_DATA | LS_ROLE_BIT(LS_ROLE_CONTEXT)));
     if (p->data == LS_DATA_NONE && n > 1)
         return ls_fail_field(LS_E_USAGE, "data",
-                             "none keeps nothing equal over the %d data ranks of mesh %s; say fsdp, "
+                             "none keeps nothing equal over %d ranks of mesh %s; say fsdp, "
                              "ddp or hybrid",
                              n, ls_mesh_text(text, m));
     if (p->data != LS_DATA_HYBRID)
@@ -202,6 +203,13 @@ static ls_status check_pipeline(const ls_parallel *p)
     const char *axis = p->mesh.axes[at].name;
     if (p->mesh.axes[at].size < 2)
         return LS_OK;
+    const char *context = ls_mesh_axis(&p->mesh, LS_ROLE_CONTEXT);
+    if (ls_mesh_group_size(&p->mesh, context) > 1)
+        return ls_fail_field(
+            LS_E_UNSUPPORTED, "mesh",
+            "axes %s and %s: a pipeline beside context parallel is not built; keep one of them, "
+            "beside dp, shard or tp",
+            axis, context);
     if (p->offload != LS_OFFLOAD_NONE)
         return ls_fail_field(LS_E_UNSUPPORTED, "offload",
                              "a pipeline (axis %s) keeps parameters in its ranks' own memory; say none",

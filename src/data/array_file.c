@@ -100,11 +100,12 @@ static ls_status open_csv(ls_array_file *f, const char *path, const char *what)
             columns[n] = p;
         p = comma ? comma + 1 : NULL;
     }
-    if (s == LS_OK && n > 1 && f->tokens.tokenizer)
-        s = ls_fail(LS_E_USAGE, "%s: a text is one column, and these are %d", f->path, n);
+    if (s == LS_OK && n > (f->tokens.words ? 1 : 2) && f->tokens.tokenizer)
+        s = ls_fail(LS_E_USAGE, "%s: a text is one column and a pair of texts two, and these are %d", f->path,
+                    n);
     if (s == LS_OK && f->tokens.tokenizer) {
         if ((s = ls_text_file_open(&text, path)) == LS_OK) {
-            s = ls_array_texts(f, path, text.text, text.n, columns[0], &f->tokens);
+            s = ls_array_texts(f, path, text.text, text.n, n, columns, &f->tokens);
             ls_text_file_close(&text);
         }
         free(columns);

@@ -337,8 +337,9 @@ static ls_status name_source(array_set *d)
     for (int k = 0; k < d->n; k++)
         if (d->columns[k].file.cut) {
             c = &d->columns[k];
-            d->source = ls_sys_text("%s (%" PRId64 " of %" PRId64 " texts cut to %" PRId64 " tokens)",
-                                    c->file.path, c->file.cut, c->file.type.dims[0], c->each);
+            d->source = ls_sys_text("%s (%" PRId64 " of %" PRId64 " %s cut to %" PRId64 " tokens)",
+                                    c->file.path, c->file.cut, c->file.type.dims[0],
+                                    c->file.type.ndim > 2 ? "pairs of texts" : "texts", c->as.tokens);
             return ls_sys_have(d->set.source = d->source);
         }
     if (!c->file.text || c->each < MANY || strlen(path) <= LONG)

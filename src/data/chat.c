@@ -29,6 +29,7 @@ struct ls_chat {
     const ls_tokenizer *tokenizer;
     ls_template *template;
     char *file;        /* of the template; NULL: it is built in */
+    char *text;        /* of the template */
     json_t *variables; /* bos_token, eos_token, ... */
     ls_str header;     /* of an assistant's turn */
     const char *eos;   /* in `variables` */
@@ -203,7 +204,8 @@ static ls_status open_all(ls_chat *c, found *f, const char *tokenizer_file, cons
         LS_TRY(ls_template_header(c->template, c->variables, &c->header));
     }
     c->file = f->file;
-    f->file = NULL;
+    c->text = f->text;
+    f->file = f->text = NULL;
     return LS_OK;
 }
 
@@ -233,11 +235,27 @@ void ls_chat_free(ls_chat **cp)
     json_decref(c->variables);
     free(c->specials);
     free(c->file);
+    free(c->text);
     free(c);
     *cp = NULL;
 }
 
 const char *ls_chat_file(const ls_chat *c) { return c->file ? c->file : "chatml"; }
+
+ls_status ls_chat_template(char **out, const ls_chat *c, const char *tokenizer_file)
+{
+    char *marks = NULL;
+    size_t n = 0;
+    ls_str text = { 0 };
+    if (!c->file && strcmp(tokenizer_file, "bytes") != 0)
+        LS_TRY(ls_file_read(&marks, &n, tokenizer_file));
+    if (!c->file)
+        ls_str_printf(&text, "{%% set im_end = %s %%}",
+                      marks && memmem(marks, n, "<|im_end|>", 10) ? "'<|im_end|>'" : "eos_token");
+    ls_str_add(&text, c->text);
+    free(marks);
+    return ls_sys_have(*out = ls_str_take(&text));
+}
 uint64_t ls_chat_digest(const ls_chat *c) { return c->digest; }
 int32_t ls_chat_end(const ls_chat *c) { return c->end; }
 
@@ -288,8 +306,8 @@ static ls_status mark_tokens(ls_chat_tokens *out, int64_t from, const ls_text_ra
     return LS_OK;
 }
 
-/* The variables of a line, on top of those of the chat. A deep copy: workers render side by side, and jansson's
- * counts of references may not be read and written at once. */
+/* The variables of a line, on top of those of the chat. A deep copy: workers render side by side, and one
+ * thread would read jansson's count of references while another writes it. */
 static json_t *variables_of(const ls_chat *c, const json_t *more)
 {
     json_t *all = json_deep_copy(c->variables);

@@ -43,6 +43,9 @@ ls_status ls_chat_make(ls_chat **out, const ls_tokenizer *tokenizer, const char 
                        const char *name, const ls_chat_options *o);
 void ls_chat_free(ls_chat **c);             /* nulls *c; null is fine */
 const char *ls_chat_file(const ls_chat *c); /* the file of the template, "chatml": none */
+/* The template's text, as a chat_template.jinja has it: of `chatml` with the mark that ends a turn in the
+ * tokenizer of the file. malloc'ed. */
+ls_status ls_chat_template(char **out, const ls_chat *c, const char *tokenizer_file);
 /* Of everything that decides how a conversation becomes ids and targets, but for the tokenizer and train_on.
  */
 uint64_t ls_chat_digest(const ls_chat *c);

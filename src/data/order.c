@@ -73,7 +73,8 @@ int64_t ls_order_sample(const ls_order *o, int64_t epoch, int64_t step, int64_t 
     if (o->micro_batch < 1)
         return -1;
     int64_t micro_batches = o->global_batch / o->micro_batch,
-            position = step * o->global_batch + m + row * micro_batches;
+            position = step * o->global_batch +
+                       (o->blocks ? m * o->micro_batch + row : m + row * micro_batches);
     return position < o->n ? ls_order_index(o, epoch, position) : -1;
 }
 

@@ -47,6 +47,12 @@ static inline int64_t ls_at_whole(const ls_kernel_args *a, int d, int64_t here)
 {
     return a->at ? a->at->whole[d] : here;
 }
+/* Attention's query i, of `here` queries, stands at key i + this: the last query of the whole sequence at the
+ * last of `keys`. */
+static inline int64_t ls_at_apart(const ls_kernel_args *a, int64_t here, int64_t keys)
+{
+    return keys - ls_at_whole(a, 1, here) + ls_at_start(a, 1);
+}
 
 typedef struct ls_kernel {
     const char *op; /* name of the op */

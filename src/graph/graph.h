@@ -69,6 +69,9 @@ typedef struct ls_declared {
     int kind;        /* ls_metric_kind; 0: rows, reduced as `how` says; LS_AUC_BOUND */
     int64_t classes; /* LS_ACCURACY, LS_F1: of the logits; 1: scores; 0: accuracy of too many for a matrix */
     bool loss, scalar;
+    /* rows compare a sample with the others of its micro-batch, and leave its padding out (ls_objective_real)
+     */
+    bool among;
     const char *file;
     int line;
 } ls_declared;
@@ -99,6 +102,7 @@ struct ls_graph {
     bool keeps_sources;              /* sources stay in the graph, even if nothing reads them */
     bool evaluation;                 /* the model is built for evaluation */
     const char *metrics;             /* words of ls_trainer_opts.metrics; NULL: none */
+    bool shares;                     /* ls_param gives the parameter of that name, if there is one */
     bool nf4;                        /* linear layers that follow have weights of 4 bits */
     const struct ls_lora_opts *lora; /* adapters of the linear layers that follow; NULL: none */
     char *lora_unused;               /* words of its targets that have named no layer yet; NULL: none */

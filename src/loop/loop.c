@@ -219,9 +219,11 @@ static ls_status steps(ls_loop *l, ls_loader *loader)
         l->run->train_seconds = ls_now() - start;
         const bool last = l->step == l->total_steps;
         LS_TRY(after_step(l, b.epoch, &sum, b.step + 1 == l->steps_per_epoch, last));
-        if (!last)
-            /* one rank need not exchange requests with a step, so it takes them after it */
-            LS_TRY(ls_loop_answer(l, &sum, b.epoch, l->group ? l->trainer->requested : take_requests(l, &b)));
+        if (last)
+            continue;
+        /* one rank need not exchange requests with a step, so it takes them after it */
+        const uint32_t asked = l->group ? l->trainer->requested : take_requests(l, &b);
+        LS_TRY(ls_loop_answer(l, &sum, b.epoch, asked | (l->step == l->until ? LS_REQUEST_STOP : 0)));
     }
     return ls_snapshots_finish(&l->snapshots, l->run);
 }
@@ -238,6 +240,9 @@ ls_status ls_loop_run(ls_loop *l)
     LS_TRY(ls_trainer_check_data(l->trainer, l->train));
     if (l->eval) /* before the first step, not behind the last one of an epoch */
         LS_TRY(check_evaluation(l));
+    if (l->until && l->until <= l->from.step)
+        return ls_fail(LS_E_USAGE, "--until %lld: the run continues behind step %lld", (long long)l->until,
+                       (long long)l->from.step);
     l->seconds = ls_sys_malloc(sizeof(double) * LS_LOOP_TIMES);
     if (!l->seconds)
         return ls_fail(LS_E_MEMORY, "out of memory for the times of steps");

@@ -482,10 +482,9 @@ ls_status ls_resume_load(ls_resume_point *out, ls_resume_change *change, const c
     }
     LS_TRY_TO(s, ls_json_parse(&j, c.trainer, strlen(c.trainer), path), done);
     LS_TRY_TO(s, check_unchanged(change, j, path, t, r, now), done);
+    LS_TRY_TO(s, ls_base_check(&c, r, &t->compiled.units), done);
     LS_TRY_TO(s, ls_base_join(&c, r, t->group, &base), done);
-    s = ls_trainer_load_state(t, &c, advice(text, path));
-    if (s != LS_OK)
-        goto done;
+    LS_TRY_TO(s, ls_trainer_load_state(t, &c, advice(text, path)), done);
     t->skips = json_integer_value(json_object_get(j, "skips"));
     t->bad_skips = json_integer_value(json_object_get(j, "nonfinite_skips"));
     read_point(out, j);

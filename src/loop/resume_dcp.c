@@ -195,10 +195,11 @@ ls_status ls_resume_load_dcp(ls_resume_point *out, ls_resume_change *change, con
 {
     ls_dcp_state s;
     if (t->compiled.only_trained) /* its frozen weights may be others than those of model.init */
-        return ls_fail(LS_E_USAGE,
-                       "--resume %s: with train.lora a run continues from its own checkpoints; begin one "
-                       "with these weights: --set model.init=%s",
-                       path, path);
+        return ls_fail(
+            LS_E_USAGE,
+            "--resume %s: with train.lora or checkpoint.frozen: reference a run continues from its "
+            "own checkpoints; begin one with these weights: --set model.init=%s",
+            path, path);
     ls_status status = ls_checkpoint_together(t->group, ls_dcp_state_open(&s, path, now->asked->prefix));
     if (status == LS_OK)
         status = resume_dcp_load(out, change, &s, t, r, now);

@@ -9,6 +9,7 @@
 #include "lockstep/models.h"
 #include "lockstep/nn.h"
 #include "models/bert.h"
+#include "models/in_batch.h"
 #include "models/task.h"
 
 /* Of each pair of layers, the first is split by its outputs and the second by its inputs. */
@@ -35,15 +36,39 @@ static ls_value table(ls_graph *g, const ls_bert_config *c, const char *name, in
     return ls_param(g, "weight", LS_TYPE(LS_F32, rows, c->hidden_size), bert_weight(c));
 }
 
-static ls_value embed(ls_graph *g, const ls_bert_config *c, ls_value ids)
+/* A text in the graph: its ids [batch, tokens], and what the layers make of it. */
+typedef struct text {
+    int64_t tokens;
+    ls_value ids, types, x; /* types: LS_NONE: all 0 */
+} text;
+
+/* The last dimension of a text or a pair. */
+static int64_t tokens_of(const ls_port *p) { return p->type.ndim ? p->type.dims[p->type.ndim - 1] : 0; }
+
+static text read_text(ls_graph *g, const ls_port *p, int64_t batch)
+{
+    text t = { .tokens = tokens_of(p), .types = LS_NONE };
+    if (p->type.ndim == 1) {
+        t.ids = ls_input(g, p->name, LS_TYPE(LS_I32, batch, t.tokens));
+        return t;
+    }
+    const ls_value pair = ls_input(g, p->name, LS_TYPE(LS_I32, batch, 2, t.tokens));
+    t.ids = ls_reshape(g, ls_slice(g, pair, 1, 0, 1), batch, t.tokens);
+    t.types = ls_reshape(g, ls_slice(g, pair, 1, 1, 1), batch, t.tokens);
+    return t;
+}
+
+static ls_value embed(ls_graph *g, const ls_bert_config *c, const text *t)
 {
     LS_SCOPE(g, "embeddings", "BertEmbeddings");
     ls_value words = table(g, c, "word_embeddings", c->vocab_size),
              places = table(g, c, "position_embeddings", c->positions),
              types = table(g, c, "token_type_embeddings", c->token_types);
-    ls_value x = ls_embedding_op(g, ids, words);
-    x = ls_add(g, x, ls_reshape(g, ls_slice(g, types, 0, 0, 1), 1, 1, c->hidden_size));
-    x = ls_add(g, x, ls_reshape(g, ls_slice(g, places, 0, 0, c->tokens), 1, c->tokens, c->hidden_size));
+    ls_value x = ls_embedding_op(g, t->ids, words);
+    x = ls_add(g, x,
+               ls_present(t->types) ? ls_embedding_op(g, t->types, types)
+                                    : ls_reshape(g, ls_slice(g, types, 0, 0, 1), 1, 1, c->hidden_size));
+    x = ls_add(g, x, ls_reshape(g, ls_slice(g, places, 0, 0, t->tokens), 1, t->tokens, c->hidden_size));
     return ls_dropout(g, "dropout", ls_layer_norm(g, "LayerNorm", x, c->norm_eps), c->dropout);
 }
 
@@ -92,14 +117,54 @@ static ls_value pool(ls_graph *g, const ls_bert_config *c, ls_value x, int64_t b
 
 static bool of_tokens(const ls_bert_config *c, const ls_port *p)
 {
-    return p->type.ndim == 2 && p->type.dims[0] == c->tokens;
+    return p->type.ndim == 2 && p->type.dims[0] == tokens_of(&c->inputs[0]);
+}
+
+static bool is_in_batch(const ls_bert_config *c)
+{
+    for (int i = 0; i < c->n_losses; i++)
+        if (c->losses[i].kind == LS_LOSS_IN_BATCH)
+            return true;
+    return false;
+}
+
+static ls_status check_text(const ls_bert_config *c, const ls_port *p)
+{
+    const int64_t n = tokens_of(p);
+    if (p->type.ndim != 1 && (p->type.ndim != 2 || p->type.dims[0] != 2))
+        return ls_fail(LS_E_SHAPE, "bert: input %s: a text is [tokens], a pair of texts [2, tokens]",
+                       p->name);
+    if (n < 1 || n > c->positions)
+        return ls_fail(LS_E_SHAPE, "bert: input %s: %lld tokens, and the model has %lld positions", p->name,
+                       (long long)n, (long long)c->positions);
+    return p->type.ndim == 1 || c->token_types > 1
+               ? LS_OK
+               : ls_fail(LS_E_SHAPE,
+                         "bert: input %s: a pair of texts has two token types, and the model has %lld",
+                         p->name, (long long)c->token_types);
+}
+
+static ls_status check_in_batch(const ls_bert_config *c)
+{
+    const ls_type *t = &c->outputs[0].type;
+    if (c->n_inputs != 2 || c->inputs[0].type.ndim != 1 || c->inputs[1].type.ndim != 1)
+        return ls_fail(LS_E_SHAPE,
+                       "bert: in_batch_negatives compares two inputs, each a text [tokens], as in {query: "
+                       "[64], passage: [256]}");
+    if (c->n_outputs != 1 || c->n_losses != 1 || t->ndim != 1 || t->dims[0] != c->hidden_size)
+        return ls_fail(LS_E_SHAPE,
+                       "bert: in_batch_negatives is the only loss, of one output [hidden_size], here {%s: "
+                       "[%lld]}",
+                       c->outputs[0].name, (long long)c->hidden_size);
+    return LS_OK;
 }
 
 ls_status ls_bert_check(const ls_bert_config *c)
 {
-    if (c->tokens < 1 || c->tokens > c->positions)
-        return ls_fail(LS_E_SHAPE, "bert: a text of %lld tokens, and the model has %lld positions",
-                       (long long)c->tokens, (long long)c->positions);
+    if (c->n_inputs < 1 || !c->n_outputs)
+        return ls_fail(LS_E_SHAPE, c->n_inputs < 1 ? "bert: no input" : "bert: no output");
+    for (int i = 0; i < c->n_inputs; i++)
+        LS_TRY(check_text(c, &c->inputs[i]));
     if (c->vocab_size < 1 || c->layers < 1 || c->mlp_size < 1 || c->token_types < 1)
         return ls_fail(LS_E_SHAPE,
                        "bert: vocab_size %lld, layers %lld, mlp_size %lld and token_types %lld must be "
@@ -109,13 +174,21 @@ ls_status ls_bert_check(const ls_bert_config *c)
     if (c->heads < 1 || c->hidden_size < 1 || c->hidden_size % c->heads)
         return ls_fail(LS_E_SHAPE, "bert: hidden_size %lld is not a multiple of heads %lld",
                        (long long)c->hidden_size, (long long)c->heads);
+    if (is_in_batch(c))
+        return check_in_batch(c);
+    if (c->n_inputs > 1)
+        return ls_fail(LS_E_SHAPE,
+                       "bert: %d inputs: classes and numbers are of one text, or of a pair [2, "
+                       "tokens]; only in_batch_negatives has two inputs",
+                       c->n_inputs);
+    const int64_t tokens = tokens_of(&c->inputs[0]);
     for (int i = 0; i < c->n_outputs; i++)
         if (c->outputs[i].type.ndim > 1 && !of_tokens(c, &c->outputs[i]))
             return ls_fail(LS_E_SHAPE,
                            "bert: output %s: a text has [] or [classes], each of its %lld tokens [%lld, "
                            "classes]",
-                           c->outputs[i].name, (long long)c->tokens, (long long)c->tokens);
-    return c->n_outputs ? LS_OK : ls_fail(LS_E_SHAPE, "bert: no output");
+                           c->outputs[i].name, (long long)tokens, (long long)tokens);
+    return LS_OK;
 }
 
 /* One output of its own name, several under their names. */
@@ -130,26 +203,61 @@ static void head(ls_graph *g, const ls_bert_config *c, const ls_port *p, ls_valu
     ls_output(g, p->name, ls_reshape_dims(g, linear(g, c, name, x, numbers), t.ndim, t.dims));
 }
 
+/* Several texts go through the same layers, one after the other in each: so a layer that FSDP has gathered is
+ * used for all. */
+static void encode(ls_graph *g, const ls_bert_config *c, text *t, int64_t batch)
+{
+    for (int k = 0; k < c->n_inputs; k++)
+        t[k] = read_text(g, &c->inputs[k], batch);
+    g->shares = c->n_inputs > 1;
+    for (int k = 0; k < c->n_inputs; k++)
+        t[k].x = embed(g, c, &t[k]);
+    for (int64_t i = 0; i < c->layers; i++)
+        for (int k = 0; k < c->n_inputs; k++)
+            t[k].x = layer(g, c, t[k].x, t[k].ids, i);
+    g->shares = false;
+}
+
+static ls_status build_embeddings(ls_graph *g, const ls_bert_config *c, int64_t batch)
+{
+    text t[2];
+    ls_value x[2];
+    if (batch < 2 && !ls_graph_is_evaluation(g))
+        return ls_fail(LS_E_SHAPE,
+                       "bert: in_batch_negatives compares the samples of a micro-batch, and this one has 1");
+    {
+        LS_SCOPE(g, "bert", "BertModel");
+        encode(g, c, t, batch);
+    }
+    for (int k = 0; k < 2; k++) {
+        const char *name = c->outputs[0].name;
+        x[k] = ls_sentence_embedding(g, t[k].x, t[k].ids, c->pad_token);
+        ls_output(g, k ? ls_arena_printf(&g->arena, "%s.%s", name, c->inputs[1].name) : name, x[k]);
+    }
+    ls_in_batch_loss(g, x[0], x[1]);
+    return ls_graph_finish(g);
+}
+
 ls_status ls_bert_build(ls_graph *g, const ls_bert_config *c, int64_t batch)
 {
     LS_ARG(g);
     LS_ARG(c);
     LS_TRY(ls_bert_check(c));
     ls_tensor_plan(g, TENSOR_PLAN);
+    if (is_in_batch(c))
+        return build_embeddings(g, c, batch);
     bool texts = false;
     for (int i = 0; i < c->n_outputs; i++)
         texts |= !of_tokens(c, &c->outputs[i]);
-    ls_value x, whole = LS_NONE;
+    ls_value whole = LS_NONE;
+    text t;
     {
         LS_SCOPE(g, "bert", "BertModel");
-        const ls_value ids = ls_input(g, c->input, LS_TYPE(LS_I32, batch, c->tokens));
-        x = embed(g, c, ids);
-        for (int64_t i = 0; i < c->layers; i++)
-            x = layer(g, c, x, ids, i);
+        encode(g, c, &t, batch);
         if (texts)
-            whole = pool(g, c, x, batch);
+            whole = pool(g, c, t.x, batch);
     }
-    x = ls_dropout(g, "dropout", x, c->classifier_dropout);
+    const ls_value x = ls_dropout(g, "dropout_tokens", t.x, c->classifier_dropout);
     whole = texts ? ls_dropout(g, "dropout", whole, c->classifier_dropout) : whole;
     for (int i = 0; i < c->n_outputs; i++)
         head(g, c, &c->outputs[i], of_tokens(c, &c->outputs[i]) ? x : whole, batch);

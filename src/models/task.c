@@ -319,6 +319,7 @@ ls_status ls_task_declare(ls_graph *g, int n, const ls_task_loss *losses, int64_
     ls_value values[MOST];
     ls_task_config c = { .outputs = ports, .n_losses = n, .losses = losses };
     builder b = { .g = g, .c = &c, .batch = batch };
+    LS_TRY(ls_graph_status(g)); /* a model that is not whole lacks outputs */
     for (int i = 0; i < g->n_outputs && c.n_outputs < MOST; i++) {
         const ls_type *t = ls_type_of(g, g->outputs[i].value);
         if (t->ndim < 1 || t->dims[0] != batch)

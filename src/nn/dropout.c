@@ -25,11 +25,8 @@ static ls_value random_key(ls_graph *g)
     return key;
 }
 
-/* Hash of the layer's path. It is an error if another layer has the same path. */
-static uint64_t purpose(ls_graph *g, const char *name)
+static bool is_taken(const ls_graph *g, uint64_t hash)
 {
-    const char *path = g->scope->path[0] ? ls_arena_printf(&g->arena, "%s.%s", g->scope->path, name) : name;
-    const uint64_t hash = ls_hash_text(path);
     for (int i = 0; i < g->n_nodes; i++) {
         const ls_node *n = g->nodes[i];
         const bool taken = n->op == &ls_op_dropout
@@ -37,9 +34,22 @@ static uint64_t purpose(ls_graph *g, const char *name)
                                : n->op == &ls_op_attention &&
                                      ((const ls_attention_attrs *)n->attrs)->purpose == hash;
         if (taken)
-            ls_graph_error(g, LS_E_ARG,
-                           "there is a dropout \"%s\" already, which would drop the same elements", path);
+            return true;
     }
+    return false;
+}
+
+/* Hash of the layer's path. It is an error if another layer has the same path, unless layers are used again
+ * (g->shares): each use drops elements of its own. */
+static uint64_t purpose(ls_graph *g, const char *name)
+{
+    const char *path = g->scope->path[0] ? ls_arena_printf(&g->arena, "%s.%s", g->scope->path, name) : name;
+    uint64_t hash = ls_hash_text(path);
+    while (g->shares && is_taken(g, hash))
+        hash = ls_hash64_more(hash, "again", 5);
+    if (is_taken(g, hash))
+        ls_graph_error(g, LS_E_ARG, "there is a dropout \"%s\" already, which would drop the same elements",
+                       path);
     return hash;
 }
 

@@ -37,6 +37,7 @@ ls_value(ls_loss_rows)(ls_graph *g, ls_loss_kind kind, ls_value output, ls_value
     case LS_LOSS_HUBER: rows = huber(g, ls_sub(g, output, target), delta); break;
     case LS_LOSS_BCE: rows = bce(g, output, target); break;
     case LS_LOSS_CROSS_ENTROPY: rows = cross_entropy(g, output, target); break;
+    case LS_LOSS_IN_BATCH: break;
     }
     ls_wide_end(g);
     return rows;

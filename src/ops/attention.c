@@ -31,9 +31,8 @@ static ls_status check_positions(const ls_infer *i, int first, int ids)
     const int positions = ids + POSITIONS - IDS;
     if (!has(i, positions))
         return LS_OK;
-    const ls_type *q = &i->in[first + Q], *k = &i->in[first + K];
-    LS_RULE_CHECK(i, ((const ls_attention_attrs *)i->attrs)->causal && q->dims[1] == k->dims[1],
-                  "attention by positions is causal, of as many queries as keys");
+    const ls_type *k = &i->in[first + K];
+    LS_RULE_CHECK(i, ((const ls_attention_attrs *)i->attrs)->causal, "attention by positions is causal");
     LS_RULE_CHECK(i, !has(i, first + BIAS) && !has(i, ids),
                   "positions have no bias and no padding beside them");
     return ls_infer_expect(i, positions, &LS_TYPE(LS_I32, k->dims[0], k->dims[1]), "positions");
@@ -135,13 +134,12 @@ static void grad_attention(ls_grad *c)
         c->din[BIAS] = ls_nth(c->g, dq, 3);
 }
 
-/* Masks, dropout and a bias by distance depend on the numbers of the queries in the sequence, so the tokens
- * of queries must not be split. */
+/* A bias by distance has one row for the distances of all queries, so their tokens must not be split. Masks
+ * and dropout ask the box of the queries for their numbers. */
 static ls_status dims_attention(ls_rule *r, const ls_infer *i)
 {
-    const ls_attention_attrs *a = i->attrs;
     const ls_type *bias = i->n_in > BIAS && i->in[BIAS].ndim >= 0 ? &i->in[BIAS] : NULL;
-    if (a->causal || a->dropout > 0 || (bias && bias->ndim == 2))
+    if (bias && bias->ndim == 2)
         ls_rule_fix(r, 't');
     if (bias && bias->ndim == 4 && bias->dims[0] != i->in[Q].dims[0])
         r->in[BIAS][0] = -1; /* the bias is shared by all samples */
@@ -160,7 +158,7 @@ static const ls_attr_field FIELDS[] = {
 };
 const ls_op ls_op_attention = {
     .name = "attention",
-    .rule = "@b t h*, b s! h*, b s! h*, ~b h t s | h d!, b s, k!, b s -> b t h, b h t",
+    .rule = "@b t h*, &b s! h*, &b s! h*, ~b h t s | h d!, &b s, k!, &b s -> b t h, b h t",
     .dims = dims_attention,
     .min_in = 3,
     .max_in = 7,

@@ -15,7 +15,7 @@ static const char *const HOWS[] = {
 static ls_status check_group(const ls_infer *i, int64_t ranks)
 {
     LS_RULE_CHECK(i, ranks >= 1, "a group of %lld ranks", (long long)ranks);
-    LS_RULE_CHECK(i, i->in[0].ndim == 1, "needs a flat buffer");
+    LS_RULE_CHECK(i, i->in[0].ndim >= 1, "needs a dimension along which ranks have slices");
     return LS_OK;
 }
 
@@ -31,7 +31,9 @@ static ls_status infer_all_gather(ls_infer *i)
     const ls_dtype to = to_type(i, a->to);
     LS_RULE_CHECK(i, to == i->in[0].dtype || (ls_dtype_is_float(to) && ls_dtype_is_float(i->in[0].dtype)),
                   "gathers floats into a float type, and others as they are");
-    i->out[0] = LS_TYPE(to, i->in[0].dims[0] * a->ranks);
+    i->out[0] = i->in[0];
+    i->out[0].dtype = to;
+    i->out[0].dims[0] *= a->ranks;
     return LS_OK;
 }
 
@@ -57,7 +59,9 @@ static ls_status infer_reduce_scatter(ls_infer *i)
     const ls_dtype to = to_type(i, a->to);
     LS_RULE_CHECK(i, ls_dtype_is_float(to) && ls_dtype_is_float(i->in[0].dtype),
                   "reduces floats into a float type");
-    i->out[0] = LS_TYPE(to, i->in[0].dims[0] / a->ranks);
+    i->out[0] = i->in[0];
+    i->out[0].dtype = to;
+    i->out[0].dims[0] /= a->ranks;
     return LS_OK;
 }
 
@@ -143,7 +147,7 @@ static const ls_attr_field REPLICATE_FIELDS[] = { GROUP(ls_replicate_attrs), { 0
 
 const ls_op ls_op_all_gather = {
     .name = "all_gather",
-    .rule = LS_RULE_LATER,
+    .rule = "a! b.. -> c! b..",
     .min_in = 1,
     .max_in = 1,
     .n_out = 1,
@@ -153,7 +157,7 @@ const ls_op ls_op_all_gather = {
     .infer = infer_all_gather,
     .grad = grad_all_gather,
     .cost = cost_collective,
-    .summary = "Collects the slices of all ranks of a group, in their order.",
+    .summary = "Collects the slices of all ranks of a group along the first dimension, in their order.",
 };
 const ls_op ls_op_reduce_scatter = {
     .name = "reduce_scatter",

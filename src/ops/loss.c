@@ -270,7 +270,7 @@ const ls_op ls_op_log_softmax_grad = {
 };
 const ls_op ls_op_cross_entropy = {
     .name = "cross_entropy",
-    .rule = "@r v, r, ., p! r z! -> ., r, r; join v",
+    .rule = "@r^ v, r, ., p! r z! -> ., r, r; join v",
     .expand = expand_cross_entropy,
     .min_in = 3,
     .max_in = 4,
@@ -338,7 +338,7 @@ const ls_op ls_op_argmax_join = {
 };
 const ls_op ls_op_argmax = {
     .name = "argmax",
-    .rule = "@r.. v -> r..; join v",
+    .rule = "@r..^ v -> r..; join v",
     .expand = expand_argmax,
     .min_in = 1,
     .max_in = 1,

@@ -52,7 +52,7 @@ typedef struct term {
     char marks[8];
 } term;
 
-static bool is_mark(char c) { return c == '@' || c == '+' || c == '~'; }
+static bool is_mark(char c) { return c == '@' || c == '+' || c == '~' || c == '&'; }
 
 /* How many dimensions a term names, not counting those of `..`. *open: it has `..`. */
 static int named(const char *t, size_t n, bool *open)
@@ -100,17 +100,19 @@ static ls_status read_term(ls_rule *r, const ls_infer *i, const char *t, size_t 
         if (t[k] < 'a' || t[k] > 'z')
             continue;
         const char letter = t[k];
-        bool any = false, fixed = false, multiple = false;
+        bool any = false, fixed = false, multiple = false, anywhere = false;
         for (; k + 1 < n && t[k + 1] != ' ' && t[k + 1] != '|'; k++) {
             any = any || t[k + 1] == '.';
             fixed = fixed || t[k + 1] == '!';
             multiple = multiple || t[k + 1] == '*';
+            anywhere = anywhere || t[k + 1] == '^';
         }
         for (int j = 0; j < (any ? ndim - names : 1); j++, d++) {
             const int l = loop_of(r, letter, any ? j : -1);
             if (l < 0 || d >= LS_MAX_DIMS)
                 return misfit(i, "too many dimensions");
             r->loop[l].fixed = r->loop[l].fixed || fixed;
+            r->loop[l].anywhere = r->loop[l].anywhere || anywhere;
             r->loop[l].rows = r->loop[l].rows || (any && letter == 'r');
             loops[d] = (int8_t)l;
             if (multiple && heads)
@@ -145,6 +147,7 @@ static ls_status read_line(ls_rule *r, const ls_infer *i)
                 r->at = *t == '@' ? k : r->at;
                 r->added |= *t == '+' ? 1u << k : 0;
                 r->shard |= *t == '~' ? 1u << k : 0;
+                r->gather |= *t == '&' ? 1u << k : 0;
                 t++;
                 n--;
             }

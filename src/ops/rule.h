@@ -16,6 +16,8 @@
  *     @         the kernel needs this operand's box in its whole tensor (ls_node.at)
  *     +         is added once, after the sum over ranks
  *     ~         may be sharded, by a slice, where all ranks have the same values
+ *     &         may be gathered where a loop is split that must not be
+ *     r^        the kernel does not ask where this dimension of an operand with @ begins
  *     |         separates forms; the number of dimensions chooses one
  *     ; join v  splitting v takes more than a sum over ranks: the op's `expand` */
 #pragma once
@@ -25,10 +27,11 @@ enum { LS_RULE_LOOPS = 32, LS_RULE_IN = 8 };
 
 typedef struct ls_op_loop {
     char letter;
-    int number; /* which of the dimensions of `r..`; -1: the letter names one dimension */
-    bool fixed; /* is never split */
-    bool join;  /* is only split by `expand` */
-    bool rows;  /* one of the row-wise loops */
+    int number;    /* which of the dimensions of `r..`; -1: the letter names one dimension */
+    bool fixed;    /* is never split */
+    bool join;     /* is only split by `expand` */
+    bool rows;     /* one of the row-wise loops */
+    bool anywhere; /* has the mark ^ */
 } ls_op_loop;
 
 typedef struct ls_rule {
@@ -39,8 +42,8 @@ typedef struct ls_rule {
     /* bit d: dimension d of this operand is only split in multiples of head_dim */
     uint8_t heads[LS_RULE_IN];
     int64_t head_dim;
-    uint32_t added, shard; /* bit k: operand k has the mark + (added) or ~ (shard) */
-    int at;                /* the operand with @; -1: none */
+    uint32_t added, shard, gather; /* bit k: operand k has the mark + (added), ~ (shard) or & (gather) */
+    int at;                        /* the operand with @; -1: none */
     /* The op is a reshape that keeps the last dimension: the rows of the operand, taken as one dimension, are
      * those of the result. */
     bool regroups;

@@ -125,12 +125,14 @@ static ls_value source(ls_graph *g, const ls_op *op, ls_identity is, const char 
     LS_BUILD_ENUM(g, ls_init_kind, init.kind, LS_INIT_TRUNC_NORMAL, ((ls_value){ .id = -1 }));
     for (int i = 0; i < g->n_nodes; i++) {
         const ls_node *n = g->nodes[i];
-        if ((n->op->flags & LS_OP_SOURCE) &&
-            !ls_identity_order(ls_source_is(n), ((const ls_source_attrs *)n->attrs)->name, is, name)) {
-            ls_graph_error(g, LS_E_ARG, "the name \"%s\" is taken by the %s of %s:%d", name, n->op->name,
-                           n->file ? n->file : "?", n->line);
-            return (ls_value){ .id = -1 };
-        }
+        if (!(n->op->flags & LS_OP_SOURCE) ||
+            ls_identity_order(ls_source_is(n), ((const ls_source_attrs *)n->attrs)->name, is, name))
+            continue;
+        if (g->shares && op == &ls_op_param && n->op == op && ls_type_equal(ls_type_of(g, n->out[0]), &type))
+            return n->out[0];
+        ls_graph_error(g, LS_E_ARG, "the name \"%s\" is taken by the %s of %s:%d", name, n->op->name,
+                       n->file ? n->file : "?", n->line);
+        return (ls_value){ .id = -1 };
     }
     ls_source_attrs a = {
         .name = name, .type = type, .init = (int64_t)init.kind, .init_a = init.a, .init_b = init.b, .is = is

@@ -62,7 +62,7 @@ ls_box ls_param_box(const ls_shard_dims *sharded, const ls_type *whole, int64_t 
 ls_local_shard ls_slot_local_shard(const ls_units *u, const ls_mesh *m, int slot, int rank)
 {
     const ls_slot *s = &u->slots[slot];
-    const char *models = ls_mesh_model_axes(m), *pipeline = ls_mesh_axis(m, LS_ROLE_PIPELINE);
+    const char *models = ls_mesh_axes_of(m, LS_ROLES_PARTS), *pipeline = ls_mesh_axis(m, LS_ROLE_PIPELINE);
     ls_local_shard h = { .box = ls_param_box(&s->sharded, &s->whole, s->parts, m, rank), .copies = 1 };
     for (int i = 0; i < m->n; i++) {
         const char *axis = m->axes[i].name;

@@ -126,7 +126,7 @@ static ls_status check_rows(const ls_graph *g, const ls_declared *d, ls_value ro
     char site[LS_SITE_SIZE];
     const char *what = d->loss ? "the loss " : "the metric ";
     if (s->kind == MIXED)
-        return mixing_refuse(g, s->node, what, d->name);
+        return d->among ? LS_OK : mixing_refuse(g, s->node, what, d->name);
     if (s->kind == BY_SAMPLE && (s->dim || s->each * batch != ls_type_of(g, rows)->dims[0]))
         return ls_fail_field(LS_E_USAGE, "padding",
                              "%sthe rows of %s\"%s\" are not in the order of the samples, so padding "

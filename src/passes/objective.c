@@ -36,6 +36,7 @@ static void objective_check(ls_graph *g, const ls_declared *d, int64_t batch, ls
                     .classes = d->classes,
                     .loss = d->loss,
                     .scalar = d->scalar,
+                    .among = d->among,
                     .columns = rows.ndim > 1 ? rows.dims[1] : 1,
                     .inner = 1,
                     .each = n / batch,
@@ -92,8 +93,8 @@ static ls_value weights(ls_graph *g, const ls_term *t, const ls_type *rows, int6
     return ls_reshape_dims(g, w, rows->ndim, rows->dims);
 }
 
-/* The number of samples of the micro-batch that are not padding: one input for all losses. */
-static ls_value real_samples(ls_graph *g)
+/* One input for all losses. */
+ls_value ls_objective_real(ls_graph *g)
 {
     for (int i = 0; i < g->n_nodes; i++)
         if (g->nodes[i]->op == &ls_op_input && ls_source_is(g->nodes[i]).what == LS_IS_REAL)
@@ -122,7 +123,7 @@ static ls_value part(ls_graph *g, const ls_declared *d, const ls_term *t, int nu
         if (labels == field_of(g, t->field))
             return ls_cross_entropy_sum(g, made->in[0], made->in[1], divisor, made->attrs);
     }
-    return ls_row_sum(g, d->rows, weights(g, t, &rows, batch), real_samples(g), divisor,
+    return ls_row_sum(g, d->rows, weights(g, t, &rows, batch), ls_objective_real(g), divisor,
                       rows.dims[0] / batch);
 }
 

@@ -13,7 +13,7 @@ typedef struct ls_term {
     ls_how how;
     int kind;        /* as in ls_declared */
     int64_t classes; /* the same */
-    bool loss, scalar;
+    bool loss, scalar, among;
     int64_t each;       /* rows of a sample */
     int64_t columns;    /* of the rows: their dimension 1, which LS_R2 keeps apart */
     int64_t inner;      /* row i is of column i / inner % columns */
@@ -34,10 +34,14 @@ void ls_objective_release(ls_objective *o);
  * loss. */
 ls_status ls_objective_lower(ls_objective *out, ls_graph *g, int64_t batch, bool training);
 
+/* The number of samples of the micro-batch that are not padding, as a value of the graph, i32: for rows that
+ * are declared `among` the samples. An evaluation has it, too. */
+ls_value ls_objective_real(ls_graph *g);
+
 /* mixing.c: LS_E_USAGE, with the model's line, if a loss or a metric depends on other samples of the
  * micro-batch, so that padding would change it. ls_objective_check_padding also refuses every loss of
  * ls_loss_scalar. ls_objective_check_mixing accepts these: evaluations do not count them for incomplete
- * micro-batches. Local. */
+ * micro-batches. Neither refuses rows that are declared `among` the samples. Local. */
 ls_status ls_objective_check_padding(const ls_graph *g, int64_t batch);
 ls_status ls_objective_check_mixing(const ls_graph *g, int64_t batch);
 
@@ -46,6 +50,15 @@ ls_status ls_objective_check_mixing(const ls_graph *g, int64_t batch);
 static inline int ls_term_classes(const ls_term *t)
 {
     return t->kind != LS_ACCURACY || !t->classes ? 0 : t->classes == 1 ? 2 : (int)t->classes;
+}
+/* Whether a loss or a metric compares samples of a micro-batch: an evaluation then has the same batches on
+ * any number of ranks. */
+static inline bool ls_objective_is_among(const ls_objective *o)
+{
+    for (int i = 0; i < o->n; i++)
+        if (o->terms[i].among)
+            return true;
+    return false;
 }
 /* Whether an evaluation's program outputs rows of the term. The second function: and targets. */
 static inline bool ls_term_has_rows(const ls_term *t) { return t->kind != LS_AUC_BOUND; }

@@ -2,7 +2,7 @@
  * the error is returned. No pass knows a model. A pass changes results only if its comment says so. Their
  * order in a training step (step/compile.c):
  *
- *     slices_up, narrow -> propagate -> units (ranks, precision) -> sync_batch_norm -> ls_backward
+ *     slices_up, narrow, low_rank -> propagate -> units (ranks, precision) -> sync_batch_norm -> ls_backward
  *     -> recompute, reshard -> cse, dce -> fuse -> dce */
 #pragma once
 #include "base/box.h"
@@ -27,6 +27,9 @@ ls_status ls_pass_take_codes(ls_graph **g, const struct ls_device *d);
 /* A matrix product of which only a range of columns is read computes only that range. Before
  * differentiation. */
 ls_status ls_pass_narrow(ls_graph **g);
+/* Adapters of layers with one input share a product, and a residual is added before them. Both are faster,
+ * and round in another order: all programs of a model must do it. Before differentiation, after dce. */
+ls_status ls_pass_low_rank(ls_graph **g);
 /* Gives the inputs of an evaluation, whose batch is not the micro-batch, memory of their own. In place. */
 ls_status ls_pass_eval_inputs(ls_graph *g);
 
@@ -215,7 +218,15 @@ ls_status ls_pass_reshard(ls_graph **g, const ls_parallel *p, const ls_units *un
  * outermost), forward values that the backward pass reads are computed again before their first reader there,
  * and only the module's inputs are kept. "": of no module. In all others swiglu is computed again, which
  * takes little time and saves a third of what a block with it keeps for its MLP. LS_E_USAGE for a word that
- * names no module. After differentiation. */
+ * names no module. Words "save:OP" and "save:OP/N" keep the results of an op in these modules, in each of the
+ * first and then each N-th (torchtitan's selective checkpointing keeps products, each second one, attention
+ * and reduced values). LS_E_USAGE, too, for an op that none of them has. After differentiation. */
+typedef struct ls_recompute_save {
+    const struct ls_op *op;
+    int every; /* N, 1 without one */
+} ls_recompute_save;
+/* Reads a word save:OP or save:OP/N; false: it is none, or no op has the name. */
+bool ls_recompute_saves(const char *word, ls_recompute_save *out);
 ls_status ls_pass_recompute(ls_graph **g, const char *words);
 
 /* Joins epilogues to matrix products (activation, residual, gradient of an activation, addend), addends to

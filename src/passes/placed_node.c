@@ -17,3 +17,16 @@ ls_status ls_placed_node_of(ls_placed_node *p, const ls_graph *g, const ls_node 
         p->infer.out[k] = *ls_type_of(g, n->out[k]);
     return LS_OK;
 }
+
+bool ls_placed_attrs(void **attrs, ls_arena *a, const ls_placed_node *p, int dim, const ls_shard_axis *axis)
+{
+    ls_type mine = p->infer.out[0];
+    *attrs = ls_attrs_copy(a, p->infer.op, p->infer.attrs);
+    if (!p->infer.op->local)
+        return true;
+    if (dim >= 0 && !ls_placed_type(&mine, &p->infer.out[0], LS_SHARDED(dim), axis))
+        return false;
+    if (ls_arena_status(a) == LS_OK)
+        p->infer.op->local(a, *attrs, &mine);
+    return true;
+}

@@ -98,20 +98,12 @@ static ls_status sum(ls_propagation *pr, ls_value old, ls_value part)
 
 /* ---- nodes */
 
-/* The node's attributes for this rank: an op with `local` has sizes in them. */
 static ls_status localize(ls_propagation *pr, const ls_node_split *s, void **attrs)
 {
-    const ls_op *op = s->n->op;
-    *attrs = ls_attrs_copy(&pr->r.to->arena, op, s->n->attrs);
-    LS_TRY(ls_arena_status(&pr->r.to->arena));
-    if (op->local) {
-        const int dim = ls_rule_out_dim(&s->rule, &s->types.infer, 0, s->loop);
-        ls_type mine = s->types.infer.out[0];
-        if (dim >= 0 && !ls_placed_type(&mine, &s->types.infer.out[0], LS_SHARDED(dim), &pr->axis))
-            return ls_prop_cannot_take(pr, s->n, s->by);
-        op->local(&pr->r.to->arena, *attrs, &mine);
-    }
-    return LS_OK;
+    const int dim = ls_rule_out_dim(&s->rule, &s->types.infer, 0, s->loop);
+    if (!ls_placed_attrs(attrs, &pr->r.to->arena, &s->types, dim, &pr->axis))
+        return ls_prop_cannot_take(pr, s->n, s->by);
+    return ls_arena_status(&pr->r.to->arena);
 }
 
 /* Sets the box of the operand with @ to this rank's block of what the whole node has. */
@@ -359,10 +351,14 @@ static ls_status node(ls_propagation *pr, const ls_node *n)
 static ls_status all_nodes(ls_propagation *pr, ls_placement *outputs)
 {
     const ls_graph *g = pr->r.from;
+    if (!pr->seeds)
+        LS_TRY(ls_prop_check_tokens(pr));
     for (int i = 0; i < g->n_nodes && pr->r.to->status == LS_OK; i++)
-        LS_TRY(node(pr, g->nodes[i]));
+        LS_TRY(pr->seeds ? node(pr, g->nodes[i]) : ls_prop_tokens(pr, g->nodes[i]));
     for (int i = 0; i < g->n_outputs; i++) {
-        if (outputs)
+        if (!pr->seeds)
+            ls_prop_tokens_output(pr, &g->outputs[i]);
+        else if (outputs)
             outputs[i] = pr->at[g->outputs[i].value.id].p;
         else if (ls_prop_split(pr, g->outputs[i].value))
             return ls_fail_field(LS_E_USAGE, "tensor",
@@ -394,15 +390,24 @@ ls_status ls_pass_propagate(ls_graph **gp, const ls_parallel *p)
     return ls_pass_propagate_open(gp, p, NULL);
 }
 
-ls_status ls_pass_propagate_open(ls_graph **gp, const ls_parallel *p, ls_placement *outputs)
+static ls_shard_axis axis_of(const ls_parallel *p, ls_axis_role role)
 {
-    const char *name = ls_mesh_axis(&p->mesh, LS_ROLE_TENSOR);
+    const char *name = ls_mesh_axis(&p->mesh, role);
     ls_shard_axis axis = { name, ls_mesh_group_size(&p->mesh, name),
                            ls_mesh_position(&p->mesh, p->rank, name), 0 };
     while (axis.number < p->mesh.n && strcmp(p->mesh.axes[axis.number].name, name))
         axis.number++;
+    return axis;
+}
+
+/* Tokens first: what splits rows (`sequence`) then splits those that a rank has. */
+ls_status ls_pass_propagate_open(ls_graph **gp, const ls_parallel *p, ls_placement *outputs)
+{
+    const ls_shard_axis tokens = axis_of(p, LS_ROLE_CONTEXT), layers = axis_of(p, LS_ROLE_TENSOR);
+    if (tokens.ranks > 1)
+        LS_TRY(ls_propagate(gp, p, NULL, &tokens, NULL));
     ls_seed *seeds = LS_ARENA_ARRAY(&(*gp)->arena, ls_seed, (*gp)->n_vals + 1);
     LS_TRY(ls_arena_status(&(*gp)->arena));
-    LS_TRY(ls_seeds(seeds, *gp, p, &axis));
-    return axis.ranks == 1 ? LS_OK : ls_propagate(gp, p, seeds, &axis, outputs);
+    LS_TRY(ls_seeds(seeds, *gp, p, &layers));
+    return layers.ranks == 1 ? LS_OK : ls_propagate(gp, p, seeds, &layers, outputs);
 }

@@ -16,8 +16,8 @@ typedef struct ls_seed {
  * nothing is left to split. */
 ls_status ls_seeds(ls_seed *out, const ls_graph *g, const ls_parallel *p, const ls_shard_axis *axis);
 
-/* Sharding propagation. seeds[value]: how parameters are split. outputs[k] receives the placement of output
- * k; NULL: a sharded output is an error. */
+/* Sharding propagation. seeds[value]: how parameters are split; NULL: the axis splits tokens, and outputs
+ * become whole. outputs[k] receives the placement of output k; NULL: a sharded output is an error. */
 ls_status ls_propagate(ls_graph **g, const ls_parallel *p, const ls_seed *seeds, const ls_shard_axis *axis,
                        ls_placement *outputs);
 

@@ -17,7 +17,7 @@ typedef struct ls_propagation {
     ls_rewrite r;
     const ls_parallel *p;
     ls_shard_axis axis;
-    const ls_seed *seeds; /* [old values] */
+    const ls_seed *seeds; /* [old values]; NULL: the axis splits tokens, not layers */
     ls_spot *at;          /* [old values] */
     ls_value *replicate;  /* [old values]: the value as Replicate, made for its first reader */
 } ls_propagation;
@@ -47,6 +47,12 @@ static inline int64_t ls_prop_parts(const ls_propagation *pr, ls_value old)
 {
     return pr->at[old.id].parts ? pr->at[old.id].parts : 1;
 }
+
+/* propagate_tokens.c. A node, and an output of the graph, over an axis that splits tokens. check: refuses a
+ * model without tokens. */
+ls_status ls_prop_check_tokens(const ls_propagation *pr);
+ls_status ls_prop_tokens(ls_propagation *pr, const ls_node *n);
+void ls_prop_tokens_output(ls_propagation *pr, const ls_output_entry *o);
 
 /* propagate_refuse.c: LS_E_USAGE, with a message about node n. refuse: `what`. cannot_take: no loop of the op
  * takes operand k with its placement. conflict: operands k and `by` have placements that do not fit

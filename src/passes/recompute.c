@@ -1,7 +1,8 @@
 /* recompute.c - activation checkpointing. The forward nodes of a block are cloned before the first backward
  * node that reads one of their values. The backward pass reads the clones, so the originals are freed in the
  * forward pass. Clones that nothing needs are dead code, which a later pass removes. A value that leaves its
- * block is an input of another block and is kept, as in PyTorch's checkpoint.
+ * block is an input of another block and is kept, as in PyTorch's checkpoint. So is what the words save:OP
+ * name, as in its selective checkpoint.
  *
  * Outside of such blocks, swiglu alone is computed again, in every model: its gradient needs both operands
  * anyway, and it takes less than a hundredth of the time of the products beside it, while its result is as
@@ -29,12 +30,24 @@ static int block_of(const ls_scope *s, const char *words)
     return found;
 }
 
+bool ls_recompute_saves(const char *word, ls_recompute_save *out)
+{
+    char name[64], after;
+    int every = 1;
+    const int n = sscanf(word, "save:%63[^/]/%d%c", name, &every, &after);
+    const bool plain = n == 1 && !strchr(word, '/');
+    if ((!plain && n != 2) || every < 1)
+        return false;
+    *out = (ls_recompute_save){ ls_op_find(name), every };
+    return out->op != NULL;
+}
+
 /* LS_E_USAGE for a word that names no module. */
 static ls_status check_words(const ls_graph *g, const char *words)
 {
     char word[512];
     for (int used; sscanf(words, "%511s%n", word, &used) == 1; words += used) {
-        bool found = false;
+        bool found = !strncmp(word, "save:", 5);
         for (int i = 0; i < g->n_nodes && !found; i++)
             found = block_of(g->nodes[i]->scope, word) >= 0;
         if (!found)
@@ -50,9 +63,10 @@ typedef struct state {
     ls_rewrite r;
     /* [nodes]: scope id of its block; n_scopes + its number: it is a block of its own; -1: none */
     const int *block;
-    ls_value *again; /* [old values]: the clone, for backward readers */
-    bool *leaves;    /* [old values]: a forward node outside the block reads the value */
-    bool *cloned;    /* [blocks] */
+    const bool *saved; /* [nodes]: a word save:OP keeps its results */
+    ls_value *again;   /* [old values]: the clone, for backward readers */
+    bool *leaves;      /* [old values]: a forward node outside the block reads the value */
+    bool *cloned;      /* [blocks] */
 } state;
 
 static void clone_block(state *t, int block, int upto)
@@ -61,7 +75,7 @@ static void clone_block(state *t, int block, int upto)
     t->cloned[block] = true;
     for (int i = 0; i < upto; i++) {
         const ls_node *n = g->nodes[i];
-        if (t->block[i] != block || n->phase != LS_PHASE_FORWARD ||
+        if (t->block[i] != block || n->phase != LS_PHASE_FORWARD || t->saved[i] ||
             (n->op->flags & (LS_OP_SOURCE | LS_OP_EFFECT)))
             continue; /* a node that writes state must run once */
         ls_value *in = ls_rewrite_operands(&t->r, n);
@@ -134,13 +148,10 @@ static ls_status find_blocks(int **out, const ls_graph *g, const char *words)
     return LS_OK;
 }
 
-ls_status ls_pass_recompute(ls_graph **gp, const char *words)
+static ls_status compute_again(ls_graph **gp, const int *block, const bool *saved)
 {
     const ls_graph *g = *gp;
-    int *block;
-    LS_TRY(check_words(g, words));
-    LS_TRY(find_blocks(&block, g, words));
-    state t = { .block = block };
+    state t = { .block = block, .saved = saved };
     ls_status s = ls_rewrite_begin(&t.r, g);
     t.again = ls_sys_calloc((size_t)g->n_vals, sizeof *t.again);
     t.cloned = ls_sys_calloc((size_t)(g->n_scopes + g->n_nodes), sizeof *t.cloned);
@@ -161,8 +172,9 @@ ls_status ls_pass_recompute(ls_graph **gp, const char *words)
         for (int k = 0; in && k < n->n_in; k++) {
             ls_value v = n->in[k];
             const ls_node *p = ls_present(v) ? ls_node_of(g, v) : NULL;
-            bool again = p && p->phase == LS_PHASE_FORWARD && block[p->id] >= 0 &&
-                         !(p->op->flags & LS_OP_SOURCE) && (block[p->id] >= g->n_scopes || !t.leaves[v.id]);
+            const bool within = p && p->phase == LS_PHASE_FORWARD && block[p->id] >= 0 && !saved[p->id];
+            const bool again = within && !(p->op->flags & LS_OP_SOURCE) &&
+                               (block[p->id] >= g->n_scopes || !t.leaves[v.id]);
             if (again && !t.cloned[block[p->id]])
                 clone_block(&t, block[p->id], i);
             in[k] = again ? t.again[v.id] : in[k];
@@ -170,10 +182,61 @@ ls_status ls_pass_recompute(ls_graph **gp, const char *words)
         if (in)
             ls_rewrite_copy_with(&t.r, n, in, n->attrs);
     }
-    free(block);
     free(t.again);
     free(t.cloned);
     free(t.leaves);
     LS_TRY(s);
     return ls_rewrite_end(&t.r, gp);
+}
+
+/* What one word save:OP keeps: in each block the first node of the op, and each N-th behind it. `seen` has
+ * room for a count for each block. */
+static ls_status save_one(bool *saved, int *seen, const ls_graph *g, const int *block, const char *word)
+{
+    ls_recompute_save save;
+    if (!ls_recompute_saves(word, &save))
+        return ls_fail_field(LS_E_USAGE, "recompute", "'%s' names no operation", word);
+    bool found = false;
+    memset(seen, 0, sizeof *seen * (size_t)g->n_scopes);
+    for (int i = 0; i < g->n_nodes; i++) {
+        const ls_node *n = g->nodes[i];
+        if (n->op == save.op && n->phase == LS_PHASE_FORWARD && block[i] >= 0 && block[i] < g->n_scopes) {
+            saved[i] = saved[i] || seen[block[i]]++ % save.every == 0;
+            found = true;
+        }
+    }
+    return found ? LS_OK
+                 : ls_fail_field(LS_E_USAGE, "recompute",
+                                 "'%s': the modules that are computed again have no operation %s (lockstep "
+                                 "explain RECIPE shows what they have)",
+                                 word, save.op->name);
+}
+
+static ls_status find_saved(bool **out, const ls_graph *g, const int *block, const char *words)
+{
+    char word[512];
+    bool *saved = *out = ls_sys_calloc((size_t)g->n_nodes + 1, sizeof *saved);
+    int *seen = ls_sys_malloc(sizeof *seen * ((size_t)g->n_scopes + 1));
+    ls_status s = saved && seen ? LS_OK : ls_sys_have(NULL);
+    for (int used; s == LS_OK && sscanf(words, "%511s%n", word, &used) == 1; words += used)
+        if (!strncmp(word, "save:", 5))
+            s = save_one(saved, seen, g, block, word);
+    free(seen);
+    return s;
+}
+
+ls_status ls_pass_recompute(ls_graph **gp, const char *words)
+{
+    const ls_graph *g = *gp;
+    int *block;
+    bool *saved = NULL;
+    LS_TRY(check_words(g, words));
+    ls_status s = find_blocks(&block, g, words);
+    if (s == LS_OK)
+        s = find_saved(&saved, g, block, words);
+    if (s == LS_OK)
+        s = compute_again(gp, block, saved);
+    free(block);
+    free(saved);
+    return s;
 }

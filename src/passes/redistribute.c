@@ -1,5 +1,5 @@
-/* redistribute.c - ops that lead from one placement to another (redistribute.h). Collectives work on flat
- * buffers, so a split dimension that is not the first is moved to the front before, and back afterwards. */
+/* redistribute.c - ops that lead from one placement to another (redistribute.h). Gathers and scatters work
+ * along the first dimension, so another one is moved to the front before, and back afterwards. */
 #define LS_NO_CALL_SITES /* nodes made here keep the model's line */
 #include "redistribute.h"
 
@@ -49,7 +49,14 @@ static ls_value turned(ls_graph *g, ls_value v, int dim, bool back)
     int64_t perm[LS_MAX_DIMS];
     for (int d = 0; d < n; d++)
         perm[d] = back ? (d < dim ? d + 1 : d == dim ? 0 : d) : (d == 0 ? dim : d <= dim ? d - 1 : d);
-    return dim == 0 ? v : ls_permute_dims(g, v, n, perm);
+    const ls_type t = ls_value_type(g, v);
+    bool stays = true; /* the dimensions that it passes have size 1: no element moves */
+    ls_type to = t;
+    for (int d = 0; d < n; d++) {
+        to.dims[d] = t.dims[perm[d]];
+        stays = stays && (d >= dim || t.dims[d + back] == 1);
+    }
+    return dim == 0 ? v : stays ? ls_reshape_dims(g, v, n, to.dims) : ls_permute_dims(g, v, n, perm);
 }
 
 static ls_type turned_type(const ls_type *t, int dim)
@@ -68,7 +75,10 @@ static ls_value redistribute_gather(ls_graph *g, ls_value v, const ls_type *whol
         .group = axis->name, .unit = unit, .ranks = axis->ranks, .to = LS_TO_SAME, .via = via
     };
     const ls_type all = from.dim ? turned_type(whole, from.dim) : *whole;
-    v = ls_all_gather(g, flat(g, turned(g, v, from.dim, false)), &a);
+    v = turned(g, v, from.dim, false);
+    if (from.dim) /* another axis may split the other dimensions */
+        return turned(g, ls_all_gather(g, v, &a), from.dim, true);
+    v = ls_all_gather(g, flat(g, v), &a);
     return turned(g, ls_reshape_dims(g, v, all.ndim, all.dims), from.dim, true);
 }
 

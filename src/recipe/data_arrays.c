@@ -38,10 +38,13 @@ static field_use use_of(const ls_recipe *r, const char *field)
     field_use use = { .type = ls_dtype_is_float(read.type) ? floats : read.type,
                       .ignorable = read.valid,
                       .range = read.weight ? LS_ARRAY_FROM_0 : LS_ARRAY_ANY };
-    if (ls_model_has_key(ls_recipe_model(r), "pad_token") && is(r->model.inputs.at[0].name, field))
-        return (field_use){ .type = LS_I32,
-                            .below = r->model.vocab_size,
-                            .tokens = r->model.inputs.at[0].type.dims[0] };
+    for (int i = 0; i < r->model.inputs.n && ls_model_has_key(ls_recipe_model(r), "pad_token"); i++) {
+        const ls_port *p = &r->model.inputs.at[i];
+        if (is(p->name, field))
+            return (field_use){ .type = LS_I32,
+                                .below = r->model.vocab_size,
+                                .tokens = p->type.dims[p->type.ndim - 1] };
+    }
     for (int i = 0; i < r->loss.n; i++) {
         const ls_task_loss *l = &r->loss.at[i];
         const bool target = is(l->target ? l->target : l->of, field),
@@ -168,6 +171,25 @@ static ls_status name_rows(char **out, const ls_recipe *r, const char *field, co
                        field, field);
     *out = ls_sys_text("%s%s", word, *ls_array_file_part(word) || !file ? "" : ls_array_file_part(file));
     return ls_sys_have(*out);
+}
+
+ls_status ls_recipe_words(ls_array_words *out, const ls_recipe *r, ls_split split, int n_words,
+                          const char *const *words)
+{
+    const ls_port *text = &r->model.inputs.at[0];
+    const bool train = split == LS_SPLIT_TRAIN || !r->data.eval.n;
+    const ls_file_list *files = train ? &r->data.train : &r->data.eval;
+    char *name = NULL;
+    ls_status s = LS_OK;
+    for (int i = 0; i < files->n && !n_words; i++)
+        if (is(files->at[i].field, text->name))
+            s = ls_sys_have(name = ls_sys_strdup(files->at[i].file));
+    if (n_words)
+        s = name_rows(&name, r, text->name, word_of(text->name, 1, &text->name, n_words, words));
+    if (s == LS_OK)
+        s = ls_array_words_open(out, name, text->name, r->data.tokenizer, text->type.dims[0]);
+    free(name);
+    return s;
 }
 
 ls_status ls_recipe_rows(ls_dataset **out, const ls_recipe *r, int n_fields, const char *const *fields,

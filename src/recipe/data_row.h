@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "lockstep/recipe.h"
+#include "data/array_words.h"
 #include "data/chat.h"
 #include "data/augment.h"
 #include "model_row.h"
@@ -42,6 +43,11 @@ ls_status ls_recipe_pictures(ls_dataset **out, const ls_recipe *r, int n, const 
  * recipe names, unless the word has some. LS_E_USAGE: a field without a file, and as ls_arrays_open. */
 ls_status ls_recipe_rows(ls_dataset **out, const ls_recipe *r, int n_fields, const char *const *fields,
                          int n_words, const char *const *words);
+
+/* The words of the model's text, of all rows of a split's file or of files as above; of an output with a
+ * class for each token. */
+ls_status ls_recipe_words(ls_array_words *out, const ls_recipe *r, ls_split split, int n_words,
+                          const char *const *words);
 
 /* Replaces ranges and patterns of columns in data.train and data.eval by the names that they have in the
  * tables of data.train, and gives a table of data.eval without columns those of its field in data.train. So

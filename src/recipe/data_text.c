@@ -14,11 +14,11 @@
 static ls_status check_files(const ls_recipe *r, const char *files)
 {
     if (!*r->data.train_text)
-        return ls_fail(LS_E_USAGE, "%s: data.type %s needs data.train_text: %s",
-                       ls_recipe_where(r, "data.type"), r->data.type, files);
+        return ls_fail(LS_E_USAGE, "%s: %s needs data.train_text: %s", ls_recipe_where(r, "data.type"),
+                       r->data.type, files);
     if (!*r->data.tokenizer)
         return ls_fail(LS_E_USAGE,
-                       "%s: data.type %s needs data.tokenizer: a tokenizer.json or spiece.model, a folder "
+                       "%s: %s needs data.tokenizer: a tokenizer.json or spiece.model, a folder "
                        "with one, or `bytes`",
                        ls_recipe_where(r, "data.type"), r->data.type);
     return LS_OK;

@@ -1,8 +1,10 @@
 /* model_bert.c - the row of Hugging Face's BERT with heads for classes or numbers. The keys of its
  * config.json, and the values of absent keys, are those of transformers 4 and 5 (configuration_bert.py). */
+#include "base/str.h"
 #include "data_row.h"
 #include "key_row.h"
 #include "model_row.h"
+#include "data/array_file.h"
 #include "models/bert.h"
 #include "recipe_setting.h"
 
@@ -11,9 +13,8 @@
 
 static ls_bert_config config_of(const ls_recipe *r, const ls_loss_list *losses)
 {
-    const ls_port *text = &r->model.inputs.at[0];
-    return (ls_bert_config){ .input = text->name,
-                             .tokens = text->type.ndim == 1 ? text->type.dims[0] : 0,
+    return (ls_bert_config){ .n_inputs = r->model.inputs.n,
+                             .inputs = r->model.inputs.at,
                              .vocab_size = r->model.vocab_size,
                              .hidden_size = r->model.hidden_size,
                              .mlp_size = r->model.mlp_size,
@@ -44,13 +45,63 @@ static ls_status bert_build(ls_graph *g, const ls_recipe *r, const void *preset,
     return ls_bert_build(g, &c, batch);
 }
 
+static bool is_in_batch(const ls_recipe *r) { return r->loss.at[0].kind == LS_LOSS_IN_BATCH; }
+
+static ls_status check_in_batch(const ls_recipe *r)
+{
+    const ls_task_loss *l = &r->loss.at[0];
+    const char *name = r->model.outputs.at[0].name;
+    if (strcmp(l->of, name) != 0)
+        return ls_fail(LS_E_USAGE,
+                       "%s: in_batch_negatives is of the output: write {type: in_batch_negatives, "
+                       "of: %s}",
+                       ls_recipe_where(r, "loss"), name);
+    if (l->target || l->weight || l->mask || r->data.missing == LS_MISSING_MASK)
+        return ls_fail(LS_E_USAGE,
+                       "%s: in_batch_negatives compares the two inputs: it has no target, weight, "
+                       "mask or missing number",
+                       ls_recipe_where(r, "loss"));
+    if (r->train.micro_batch == 1 || r->train.global_batch == 1 || r->eval.batch == 1)
+        return ls_fail(LS_E_USAGE,
+                       "%s: a batch of 1 has no other text, and in_batch_negatives compares a text "
+                       "with those of its micro-batch: make it larger",
+                       ls_recipe_where(r, r->train.micro_batch == 1    ? "train.micro_batch"
+                                          : r->train.global_batch == 1 ? "train.global_batch"
+                                                                       : "eval.batch"));
+    return LS_OK;
+}
+
+/* A text is a column, a pair two. */
+static ls_status check_columns(const ls_recipe *r)
+{
+    const ls_file_list *lists[] = { &r->data.train, &r->data.eval };
+    for (int i = 0; i < r->model.inputs.n; i++)
+        for (int k = 0; k < 2 * LS_RECIPE_LIST; k++) {
+            const ls_file_list *l = lists[k / LS_RECIPE_LIST];
+            const ls_port *p = &r->model.inputs.at[i];
+            const int at = k % LS_RECIPE_LIST;
+            if (at >= l->n || strcmp(l->at[at].field, p->name) != 0 || strcmp(r->data.type, "arrays") != 0)
+                continue;
+            int columns = 1;
+            for (const char *c = ls_array_file_part(l->at[at].file); *c; c++)
+                columns += *c == ',';
+            if (columns != p->type.ndim)
+                return ls_fail(LS_E_USAGE,
+                               "%s: %s: a text is one column and [tokens], a pair of texts is two "
+                               "columns, x.csv:FIRST,SECOND, and [2, tokens]; here are %d and %d dimension%s",
+                               ls_recipe_where(r, k < LS_RECIPE_LIST ? "data.train" : "data.eval"), p->name,
+                               columns, p->type.ndim, p->type.ndim == 1 ? "" : "s");
+        }
+    return LS_OK;
+}
+
 static ls_status bert_check(const ls_recipe *r)
 {
     const ls_port_list *in = &r->model.inputs;
-    const char *missing = in->n != 1 ? "model.inputs" : !r->model.outputs.n ? "model.outputs" : "loss";
-    if (in->n != 1 || !r->model.outputs.n || !r->loss.n)
+    const char *missing = !in->n ? "model.inputs" : !r->model.outputs.n ? "model.outputs" : "loss";
+    if (!in->n || !r->model.outputs.n || !r->loss.n)
         return ls_fail(LS_E_USAGE,
-                       "%s: a bert has one text, outputs and a loss, as in `model: {type: bert, inputs: "
+                       "%s: a bert has a text, outputs and a loss, as in `model: {type: bert, inputs: "
                        "{review: [128]}, outputs: {stars: [5]}}`, `loss: {type: cross_entropy, of: stars}`; "
                        "%s is missing",
                        ls_recipe_where(r, missing), missing);
@@ -60,13 +111,6 @@ static ls_status bert_check(const ls_recipe *r)
             "%s: the texts of bert need data.tokenizer: a tokenizer.json or spiece.model, or a folder "
             "with one",
             ls_recipe_where(r, "data.type"));
-    if (in->at[0].type.ndim != 1)
-        return ls_fail(LS_E_USAGE, "%s: %s: a text is [tokens], as in {review: [128]}",
-                       ls_recipe_where(r, "model.inputs"), in->at[0].name);
-    if (in->at[0].type.dims[0] > r->model.positions)
-        return ls_fail(LS_E_USAGE, "%s: %s: %lld tokens, and the model has %lld positions (model.positions)",
-                       ls_recipe_where(r, "model.inputs"), in->at[0].name, (long long)in->at[0].type.dims[0],
-                       (long long)r->model.positions);
     if (r->model.pad_token >= r->model.vocab_size)
         return ls_fail(LS_E_USAGE, "%s: token id %lld is out of range: the vocabulary has ids 0 to %lld",
                        ls_recipe_where_either(r, "model.pad_token", "model.vocab_size"),
@@ -74,8 +118,9 @@ static ls_status bert_check(const ls_recipe *r)
     LS_TRY(ls_recipe_check_heads(r, false));
     const ls_bert_config c = config_of(r, &r->loss);
     if (ls_bert_check(&c) != LS_OK)
-        return ls_fail_in(LS_E_USAGE, "%s", ls_recipe_where(r, "model.outputs"));
-    return ls_recipe_check_losses(r);
+        return ls_fail_in(LS_E_USAGE, "%s", ls_recipe_where_either(r, "model.inputs", "model.outputs"));
+    LS_TRY(check_columns(r));
+    return is_in_batch(r) ? check_in_batch(r) : ls_recipe_check_losses(r);
 }
 
 /* ---- config.json */
@@ -109,6 +154,50 @@ static const ls_config_key KEYS[] = {
     LS_CONFIG_END,
 };
 
+static const char *architecture_of(const ls_recipe *r)
+{
+    const ls_type *head = &r->model.outputs.at[0].type;
+    return is_in_batch(r)    ? "BertModel"
+           : head->ndim == 2 ? "BertForTokenClassification"
+                             : "BertForSequenceClassification";
+}
+
+/* What transformers takes for the loss of the head. */
+static const char *problem_of(const ls_recipe *r)
+{
+    const ls_task_loss *l = &r->loss.at[0];
+    return r->model.outputs.at[0].type.ndim == 2 || is_in_batch(r) ? NULL
+           : l->kind == LS_LOSS_CROSS_ENTROPY                      ? "single_label_classification"
+           : l->kind == LS_LOSS_BCE                                ? "multi_label_classification"
+                                                                   : "regression";
+}
+
+/* id2label, or label2id: as many as the head has numbers. */
+static void write_labels(ls_json *j, const ls_recipe *r, bool inverse)
+{
+    const ls_type *head = &r->model.outputs.at[0].type;
+    const char *target = r->loss.at[0].target,
+               *names = ls_recipe_class_names(r, target ? target : r->model.outputs.at[0].name);
+    const int64_t n = head->ndim ? head->dims[head->ndim - 1] : 1;
+    ls_str label = { 0 };
+    ls_json_object(j, inverse ? "label2id" : "id2label");
+    for (int64_t i = 0; i < n; i++) {
+        char id[24];
+        snprintf(id, sizeof id, "%lld", (long long)i);
+        ls_str_clear(&label);
+        if (names && *names) {
+            ls_str_add_n(&label, names, strcspn(names, ","));
+            names += strcspn(names, ",");
+            names += *names == ',';
+        } else
+            ls_str_printf(&label, "LABEL_%s", id);
+        inverse ? ls_json_int(j, ls_str_text(&label), i) : ls_json_text(j, id, ls_str_text(&label));
+    }
+    ls_json_close_object(j);
+    ls_str_inherit(&j->out, &label);
+    ls_str_release(&label);
+}
+
 static void write_config(ls_json *j, const ls_recipe *r)
 {
     ls_config_real(j, "attention_probs_dropout_prob", r->model.attention_dropout);
@@ -117,42 +206,46 @@ static void write_config(ls_json *j, const ls_recipe *r)
     ls_json_text(j, "hidden_act", "gelu");
     ls_config_real(j, "hidden_dropout_prob", r->model.dropout);
     ls_json_int(j, "hidden_size", r->model.hidden_size);
-    const ls_type *head = &r->model.outputs.at[0].type;
-    const char *names = ls_recipe_class_names(r, r->model.outputs.at[0].name);
-    ls_json_object(j, "id2label"); /* so many labels the head has; without a loss of classes one number */
-    for (int64_t i = 0; i < (head->ndim ? head->dims[head->ndim - 1] : 1); i++) {
-        char id[24], label[80];
-        snprintf(id, sizeof id, "%lld", (long long)i);
-        snprintf(label, sizeof label, "LABEL_%lld", (long long)i);
-        if (names && *names) {
-            snprintf(label, sizeof label, "%.*s", (int)strcspn(names, ","), names);
-            names += strcspn(names, ",");
-            names += *names == ',';
-        }
-        ls_json_text(j, id, label);
-    }
-    ls_json_close_object(j);
+    const bool classes = !is_in_batch(r);
+    if (classes)
+        write_labels(j, r, false);
     ls_config_real(j, "initializer_range", r->model.init_deviation);
     ls_json_int(j, "intermediate_size", r->model.mlp_size);
+    if (classes)
+        write_labels(j, r, true);
     ls_config_real(j, "layer_norm_eps", r->model.norm_eps);
     ls_json_int(j, "max_position_embeddings", r->model.positions);
     ls_json_text(j, "model_type", "bert");
     ls_json_int(j, "num_attention_heads", r->model.heads);
     ls_json_int(j, "num_hidden_layers", r->model.layers);
     ls_json_int(j, "pad_token_id", r->model.pad_token);
+    if (problem_of(r))
+        ls_json_text(j, "problem_type", problem_of(r));
     ls_json_int(j, "type_vocab_size", r->model.token_types);
 }
 
 static const ls_huggingface BERT = { .architecture = "BertForSequenceClassification",
+                                     .architecture_of = architecture_of,
                                      .most_tokens = "max_position_embeddings",
                                      .keys = KEYS,
                                      .prefix = "bert.",
                                      .write = write_config };
 
+/* The pooler is for classes and numbers of whole texts. */
+static bool has_no_pooler(const ls_recipe *r)
+{
+    bool texts = false;
+    for (int i = 0; i < r->model.outputs.n; i++)
+        texts |= r->model.outputs.at[i].type.ndim < 2;
+    return !texts || is_in_batch(r);
+}
+
 /* What published files have for other tasks. */
-static const ls_second_name SECOND[] = { { "cls.*", NULL, false },
-                                         { "bert.embeddings.position_ids", NULL, false },
-                                         { NULL, NULL, false } };
+static const ls_second_name SECOND[] = { { "cls.*", NULL, false, NULL },
+                                         { "bert.embeddings.position_ids", NULL, false, NULL },
+                                         { "bert.pooler.*", NULL, false, has_no_pooler },
+                                         { "classifier.*", NULL, false, is_in_batch },
+                                         { NULL, NULL, false, NULL } };
 
 static const ls_key BERT_ROWS[] = {
     { "model.token_types", LS_KEY_INT, AT(model.token_types), "2", 1, 1000, .type = "model.type",

@@ -333,8 +333,8 @@ static const ls_huggingface LLAMA = HUGGINGFACE("LlamaForCausalLM", LLAMA_KEYS, 
                                                   write_mistral),
                             GEMMA3 = HUGGINGFACE("Gemma3ForCausalLM", GEMMA3_KEYS, check_gemma3,
                                                  write_gemma3);
-static const ls_second_name SECOND[] = { { "lm_head.weight", "model.embed_tokens.weight", true },
-                                         { NULL, NULL, false } };
+static const ls_second_name SECOND[] = { { "lm_head.weight", "model.embed_tokens.weight", true, NULL },
+                                         { NULL, NULL, false, NULL } };
 
 static const ls_key DECODER_ROWS[] = {
     { "model.kv_heads", LS_KEY_INT, AT(model.kv_heads), "0", 0, 10000, .type = "model.type",

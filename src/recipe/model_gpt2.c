@@ -120,11 +120,11 @@ static const ls_huggingface GPT2 = { .architecture = "GPT2LMHeadModel",
                                      .prefix = "transformer.",
                                      .check = check_config,
                                      .write = write_config };
-static const ls_second_name SECOND[] = { { "lm_head.weight", "transformer.wte.weight", true },
+static const ls_second_name SECOND[] = { { "lm_head.weight", "transformer.wte.weight", true, NULL },
                                          /* masks of causal attention, in older files */
-                                         { "transformer.h.*.attn.bias", NULL, false },
-                                         { "transformer.h.*.attn.masked_bias", NULL, false },
-                                         { NULL, NULL, false } };
+                                         { "transformer.h.*.attn.bias", NULL, false, NULL },
+                                         { "transformer.h.*.attn.masked_bias", NULL, false, NULL },
+                                         { NULL, NULL, false, NULL } };
 
 extern const ls_model_row ls_gpt2_row;
 const ls_model_row ls_gpt2_row = {

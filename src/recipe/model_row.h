@@ -35,7 +35,9 @@ extern const char *const LS_CONFIG_FREE[]; /* keys without effect in every model
 
 /* The same model in Hugging Face's transformers. */
 typedef struct ls_huggingface {
-    const char *architecture;  /* name of its class */
+    const char *architecture; /* name of its class */
+    /* The name of the class for this recipe, where its outputs decide. NULL: the one above. */
+    const char *(*architecture_of)(const ls_recipe *r);
     const char *most_tokens;   /* key of config.json: how long a text the model was made for */
     const ls_config_key *keys; /* of config.json; ended by a row without name */
     const char *prefix;        /* of names of tensors, which some files leave out; NULL: there is none */
@@ -54,7 +56,8 @@ typedef struct ls_second_name {
     const char *name; /* a * in it stands for anything */
     /* Parameter that has the same values, which is checked. NULL: no layer uses the tensor. */
     const char *same_as;
-    bool if_tied; /* only with model.tied: true */
+    bool if_tied;                     /* only with model.tied: true */
+    bool (*when)(const ls_recipe *r); /* only then; NULL: always */
 } ls_second_name;
 
 typedef struct ls_model_row {

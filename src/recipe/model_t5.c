@@ -161,12 +161,12 @@ static const ls_huggingface T5 = { .architecture = "T5ForConditionalGeneration",
                                    .untied = UNTIED,
                                    .write = write_config };
 static const ls_second_name SECOND[] = {
-    { "encoder.embed_tokens.weight", "shared.weight", false },
-    { "decoder.embed_tokens.weight", "shared.weight", false },
-    { "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight", NULL,
-      false }, /* published files have it; no layer uses it */
-    { "lm_head.weight", "shared.weight", true },
-    { NULL, NULL, false },
+    { "encoder.embed_tokens.weight", "shared.weight", false, NULL },
+    { "decoder.embed_tokens.weight", "shared.weight", false, NULL },
+    { "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight", NULL, false,
+      NULL }, /* published files have it; no layer uses it */
+    { "lm_head.weight", "shared.weight", true, NULL },
+    { NULL, NULL, false, NULL },
 };
 
 static const ls_key T5_ROWS[] = {

@@ -24,16 +24,17 @@ ls_status ls_recipe_find_base(char **out, const char *dir, const char *named)
     if (s == LS_OK && !*out) {
         ls_find_places(&places, name);
         s = ls_fail(LS_E_USAGE,
-                    "%s: the base of this adapter is %s%s%s%s; name it with --base FOLDER, or with "
-                    "--set train.lora.base=FOLDER",
-                    dir, *name ? name : "not named in its adapter_config.json",
+                    "%s: the base of this %s is %s%s%s%s; name it with --base FOLDER, or with "
+                    "--set checkpoint.base=FOLDER",
+                    dir, ls_part_is(dir) ? "checkpoint" : "adapter",
+                    *name ? name : "not named in its adapter_config.json",
                     *name ? ", which is not there" : "", places.len ? ": looked " : "", ls_str_text(&places));
     }
     if (s == LS_OK && ls_adapter_is(*out)) {
         s = ls_fail(LS_E_USAGE,
-                    "%s: the base of this adapter, %s, is an adapter itself: merge that one first "
+                    "%s: the base of this %s, %s, is an adapter itself: merge that one first "
                     "(lockstep export --merge)",
-                    dir, *out);
+                    dir, ls_part_is(dir) ? "checkpoint" : "adapter", *out);
         free(*out);
         *out = NULL;
     }

@@ -208,15 +208,7 @@ static ls_status check_parallel(ls_recipe *r)
     ls_status s = ls_recipe_check_parallel(r);
     if (s != LS_OK)
         return ls_recipe_blame(r, s == LS_E_MEMORY ? s : LS_E_USAGE);
-    const char *units = r->parallel.units, *recompute = r->parallel.recompute;
-    if (strcmp(recompute, "units") &&
-        (ls_parallel_check_units(recompute) != LS_OK || strstr(recompute, "size:")))
-        return ls_fail(LS_E_USAGE, "%s: '%s': write none, units, or words class:NAME and pattern:GLOB",
-                       at(r, "parallel.recompute"), recompute);
-    if (!strcmp(recompute, "units") && !strcmp(units, "none"))
-        return ls_fail(LS_E_USAGE, "%s: `units` needs parallel.units, which names the FSDP modules",
-                       at(r, "parallel.recompute"));
-    return LS_OK;
+    return ls_recipe_check_recompute(r);
 }
 
 /* *yes: the key has its default. LS_E_MEMORY. */
@@ -398,6 +390,9 @@ static ls_status check_checkpoint(ls_recipe *r)
                loss = !strcmp(metric, "train_loss") || !strcmp(metric, "eval_loss");
     LS_TRY(check_export(r, "checkpoint.export", r->checkpoint.export_to));
     LS_TRY(check_export(r, "checkpoint.export_best", r->checkpoint.export_best));
+    LS_TRY(
+        check_useful(r, "checkpoint.base", r->train.lora.rank || r->checkpoint.frozen == LS_FROZEN_REFERENCE,
+                     "without train.lora and checkpoint.frozen: reference a checkpoint holds all weights"));
     if (!loss && (strncmp(metric, "eval_", 5) || !metric[5]))
         return ls_fail(LS_E_USAGE,
                        "%s: %s: write train_loss (the mean over the epoch) or eval_NAME of a metric, "

@@ -222,12 +222,15 @@ static const ls_key LAST[] = {
       .help = "how much better a value must be, as a fraction of the best one (threshold_mode rel)" },
 
     { "parallel.mesh", LS_KEY_MESH, AT(parallel.mesh), "{dp: auto}", .may_change = true,
-      .help = "device mesh: axes in order, outermost first. One size may be `auto`: `workers` divided by the "
-              "others. Axes dp (or data_parallel) and shard are data parallel, axis tp is tensor parallel: "
-              "`{dp: auto, tp: 2}`, and axis pp is pipeline parallel: `{dp: auto, pp: 2}`. An axis of "
-              "another name "
-              "has a role (replicate, shard, tensor or pipeline, as dp, shard, tp and pp): "
-              "`{rows: auto, columns: {size: 2, role: tensor}}`" },
+      .help =
+          "device mesh: axes in order, outermost first. One size may be `auto`: `workers` divided by the "
+          "others. Axes dp (or data_parallel) and shard are data parallel, axis tp is tensor parallel: "
+          "`{dp: auto, tp: 2}`, axis cp context parallel, which splits the tokens of each sample and gathers "
+          "keys and values: `{dp: auto, cp: 2}`, and axis pp pipeline parallel, whose ranks have layers one "
+          "after the other: `{dp: auto, pp: 2}`. An axis of another name has a role (replicate, shard, "
+          "tensor, "
+          "context or pipeline, as dp, shard, tp, cp and pp): "
+          "`{rows: auto, columns: {size: 2, role: tensor}}`" },
     { "parallel.data", LS_KEY_CHOICE, AT(parallel.data), "fsdp",
       WORDS([LS_DATA_FSDP] = "fsdp", [LS_DATA_DDP] = "ddp", [LS_DATA_HYBRID] = "hybrid",
             [LS_DATA_NONE] = "none"),
@@ -309,7 +312,9 @@ static const ls_key LAST[] = {
               "hybrid" },
     { "parallel.recompute", LS_KEY_WORDS, AT(parallel.recompute), "none", .may_change = true,
       .help = "activation checkpointing of these modules: `none`, `units`, or words `class:NAME` and "
-              "`pattern:GLOB`; the bits of the result do not change" },
+              "`pattern:GLOB`; a word `save:OP` keeps what an operation such as linear or attention made in "
+              "them, `save:OP/2` the first and each second: more memory, less time; the bits of the result "
+              "do not change" },
 
     { "precision.param", LS_KEY_DTYPE, AT(precision.param), "f32", .now = FLOATS,
       .why_refused = "compute precision is one of these",
@@ -401,6 +406,15 @@ static const ls_key LAST[] = {
       WORDS([LS_FILES_WHOLE] = "whole", [LS_FILES_PER_RANK] = "per_rank"), .may_change = true, NEEDS(SAVES),
       .help = "`whole`: model.safetensors, which other programs read; `per_rank`: each rank writes a file of "
               "its own, which any number of ranks reads" },
+    { "checkpoint.frozen", LS_KEY_CHOICE, AT(checkpoint.frozen), "copy",
+      WORDS([LS_FROZEN_COPY] = "copy", [LS_FROZEN_REFERENCE] = "reference"), .may_change = true,
+      NEEDS(SAVES, "train.freeze !\"\"", "model.init !random", "train.lora.rank 0"),
+      .help = "weights of train.freeze: `copy`, in each checkpoint; `reference`, only in model.init. Such a "
+              "checkpoint is as small as what is trained, and needs the weights of model.init, unchanged, "
+              "wherever it is used (docs/checkpoint.md). Adapters always refer to their base" },
+    { "checkpoint.base", LS_KEY_TEXT, AT(checkpoint.base), "", .may_change = true,
+      .help = "where the weights are that a checkpoint or an adapter leaves out, if not where model.init or "
+              "adapter_config.json says; looked for as model.init" },
     { "checkpoint.max_file", LS_KEY_BYTES, AT(checkpoint.max_file), "5GiB", 1024, 1e18, .may_change = true,
       NEEDS(SAVES, "checkpoint.files whole"), .help = "larger models are split into several files" },
     { "checkpoint.export", LS_KEY_TEXT, AT(checkpoint.export_to), "", .may_change = true, NEEDS(SAVES),

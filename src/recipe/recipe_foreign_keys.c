@@ -1,7 +1,7 @@
 /* recipe_foreign_keys.c - names and values of other programs, and what a recipe has in their place: PyTorch
  * (DataLoader, DDP, FSDP, schedulers, profiler, torchrun), Ray Train, Hugging Face Trainer and Accelerate,
- * torchtitan, Axolotl, Lightning, DeepSpeed. A recipe that uses such a name is still an error: its message
- * says what to write. recipe_hint.c searches the table.
+ * torchtitan, PEFT, TRL, Axolotl, Lightning, DeepSpeed. A recipe that uses such a name is still an error: its
+ * message says what to write. recipe_hint.c searches the table.
  */
 #include "recipe_read.h"
 
@@ -62,7 +62,7 @@ const ls_foreign_name LS_FOREIGN_NAMES[] = {
     { "num_train_epochs num_epochs run.epochs max_epochs n_epochs nepochs total_epochs", "train.epochs",
       "a whole number" },
     { "max_steps train_steps training_steps num_train_steps num_training_steps num_steps max_iters "
-      "train_iters iterations num_iterations total_iters training.steps run.steps",
+      "train_iters iters iterations num_iterations total_iters training.steps run.steps",
       "train.steps", "optimizer steps; it ends a run before train.epochs do, and 0 is not a limit" },
     { "debug_steps limit_train_batches max_steps_per_epoch batches_per_epoch overfit_batches",
       "train.steps_per_epoch", "optimizer steps, a whole number; 0: all samples" },
@@ -97,7 +97,7 @@ const ls_foreign_name LS_FOREIGN_NAMES[] = {
       "optimizer.type", "adam, adamw, sgd, lion, muon or adafactor" },
     { "adam_w_mode", "optimizer.type: adamw", "adam adds weight_decay to the gradient" },
     { "no_decay norm_weight_decay bias_weight_decay param_groups optim_target_modules lr_mult "
-      "layer_decay llrd",
+      "layer_decay llrd embedding_lr embedding_lr_scale",
       "optimizer.groups", "maps such as {match: \"pattern:*bias\", weight_decay: 0, lr_factor: 0.1}" },
     { "optim_args optimizer_kwargs optimizer_params optim_kwargs optimizer.params optimizer.kwargs",
       "optimizer", "its keys stand beside optimizer.type" },
@@ -190,16 +190,11 @@ const ls_foreign_name LS_FOREIGN_NAMES[] = {
       NULL, NOT_NEEDED "precision.param: f16 scales the loss by itself (precision.scaler)" },
     { "tf32 allow_tf32 float32_matmul_precision set_float32_matmul_precision matmul_precision",
       "kernels: tf32", "with device: cuda" },
-    { "float8 fp8 fp8_recipe enable_fsdp_float8_all_gather load_in_8bit load_in_4bit quantization "
-      "quantize bnb_4bit_compute_dtype quantization_config",
-      NULL, MISSING "precision.param has f32, bf16 and f16" },
-    { "lora lora_r lora_rank peft adapter", "train.lora.rank", "the rank of the adapters, as 16" },
-    { "lora_alpha", "train.lora.alpha", "the adapters' part is multiplied by alpha / rank" },
-    { "lora_dropout", "train.lora.dropout", "dropout of the adapters' input" },
-    { "lora_target_modules target_modules lora_target_linear", "train.lora.targets",
-      "the last parts of layers' names, or all-linear" },
-    { "modules_to_save lora_modules_to_save", "train.lora.save", "modules that are trained whole" },
-    { "use_rslora peft_use_rslora", "train.lora.rslora", "true: the factor is alpha / sqrt(rank)" },
+    { "float8 fp8 fp8_recipe enable_fsdp_float8_all_gather load_in_8bit quantization quantize "
+      "quantization_config",
+      NULL,
+      MISSING "precision.param has f32, bf16 and f16, and model.base: nf4 stores frozen weights in 4 bits" },
+#include "foreign_finetune.inc"
     /* ranks */
     { "world_size nproc_per_node num_processes devices gpus num_gpus n_gpus nprocs nproc n_gpu "
       "num_devices gpus_per_node ngpus_per_node gpus_per_trial",
@@ -303,7 +298,8 @@ const ls_foreign_name LS_FOREIGN_NAMES[] = {
       "jit_mode_eval jit_mode enable_compiled_autograd jit torchscript inductor use_compile compile_model",
       NULL, NOT_NEEDED "every step is compiled before it runs" },
     { "attn_implementation use_flash_attention flash_attention use_flash_attention_2 sdp_attention "
-      "xformers_attention use_liger_kernel liger_kernel_config use_cache channels_last memory_format inplace "
+      "xformers_attention use_liger_kernel liger_kernel liger_kernel_config use_cache channels_last "
+      "memory_format inplace "
       "gc_freq "
       "torch_empty_cache_steps empty_cache expandable_segments pytorch_cuda_alloc_conf",
       NULL, NOT_NEEDED "the compiler chooses kernels, layouts and memory before the first step" },

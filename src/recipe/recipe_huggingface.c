@@ -341,7 +341,7 @@ static ls_status apply_adapter_of(ls_recipe_state *state, char **folder)
     LS_TRY(ls_recipe_apply_adapter(state, *folder));
     if (ls_file_in(*folder, "config.json"))
         return LS_OK;
-    LS_TRY(ls_recipe_find_base(&base, *folder, huggingface_text_of(state, "train.lora.base")));
+    LS_TRY(ls_recipe_find_base(&base, *folder, huggingface_text_of(state, "checkpoint.base")));
     free(*folder);
     *folder = base;
     return LS_OK;
@@ -355,7 +355,7 @@ ls_status ls_recipe_apply_config(ls_recipe_state *state)
     json_t *config = NULL;
     if (*init && strcmp(init, "random"))
         LS_TRY(ls_init_find(&folder, init));
-    const char *moved = huggingface_text_of(state, "train.lora.base");
+    const char *moved = huggingface_text_of(state, "checkpoint.base");
     if (!folder && *moved)
         LS_TRY(ls_init_find(&folder, moved));
     ls_status s = folder && ls_adapter_is(folder) ? apply_adapter_of(state, &folder) : LS_OK;
@@ -382,7 +382,7 @@ static void write_huggingfaces(ls_json *j, const ls_recipe *r, const ls_huggingf
                                const int32_t *end_token)
 {
     ls_json_array(j, "architectures");
-    ls_json_text(j, NULL, h->architecture);
+    ls_json_text(j, NULL, h->architecture_of ? h->architecture_of(r) : h->architecture);
     ls_json_close_array(j);
     if (end_token)
         ls_json_int(j, "eos_token_id", *end_token);

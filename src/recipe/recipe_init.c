@@ -49,10 +49,15 @@ ls_status ls_recipe_open_weights(ls_weights **out, const ls_recipe *r, const cha
 {
     ls_weights *base = NULL;
     char *folder = NULL;
+    if (ls_part_is(path))
+        return ls_fail(LS_E_USAGE,
+                       "%s: holds only what its run trained (checkpoint.frozen: reference); write the whole "
+                       "model with lockstep export %s --to FOLDER/, and name that folder",
+                       path, path);
     LS_TRY(ls_weights_open(out, path));
     if (!ls_adapter_is(path))
         return LS_OK;
-    ls_status s = ls_recipe_find_base(&folder, path, r->train.lora.base);
+    ls_status s = ls_recipe_find_base(&folder, path, r->checkpoint.base);
     if (s == LS_OK)
         s = ls_weights_open(&base, folder);
     if (s == LS_OK)

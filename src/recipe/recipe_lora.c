@@ -35,5 +35,6 @@ const char *ls_recipe_freeze(const ls_recipe *r)
 
 bool ls_recipe_leaves_base(const ls_recipe *r)
 {
-    return r->train.lora.rank && strcmp(r->model.init, "random") != 0;
+    return (r->train.lora.rank || r->checkpoint.frozen == LS_FROZEN_REFERENCE) &&
+           strcmp(r->model.init, "random") != 0;
 }

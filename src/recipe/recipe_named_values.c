@@ -96,7 +96,8 @@ static const char *const KINDS[] = { [LS_LOSS_MSE] = "mse",
                                      [LS_LOSS_MAE] = "mae",
                                      [LS_LOSS_HUBER] = "huber",
                                      [LS_LOSS_BCE] = "bce",
-                                     [LS_LOSS_CROSS_ENTROPY] = "cross_entropy" };
+                                     [LS_LOSS_CROSS_ENTROPY] = "cross_entropy",
+                                     [LS_LOSS_IN_BATCH] = "in_batch_negatives" };
 enum { TYPE, OF, TARGET, WEIGHT, MASK, FACTOR, DELTA, CLASS_WEIGHTS };
 static const char *const ENTRIES[] = {
     [TYPE] = "type", [OF] = "of",         [TARGET] = "target", [WEIGHT] = "weight",

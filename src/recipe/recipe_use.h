@@ -40,12 +40,18 @@ bool ls_recipe_lora(struct ls_lora_opts *out, const ls_recipe *r);
  * to train. They lie in the recipe's arena, which remembers if there was no memory. Local. */
 const char *ls_recipe_freeze(const ls_recipe *r);
 
-/* Whether checkpoints hold the adapters and leave their base in model.init. With random first weights there
- * is no base to refer to, and they hold the whole model. Local. */
+/* recipe_recompute.c: checks parallel.recompute. And the words of ls_trainer_opts.recompute, in the recipe's
+ * arena; NULL: nothing is computed again. Local. */
+ls_status ls_recipe_check_recompute(const ls_recipe *r);
+const char *ls_recipe_recompute(const ls_recipe *r);
+
+/* Whether checkpoints hold only what is trained (adapters, or with checkpoint.frozen: reference) and leave
+ * the rest in model.init. With random first weights there is nothing to refer to: they hold the whole model.
+ * Local. */
 bool ls_recipe_leaves_base(const ls_recipe *r);
-/* recipe_adapter.c: the folder of the base of the adapter in folder `dir`: train.lora.base, if `named` (its
- * value) is not "", else what adapter_config.json names, looked for as model.init. *out is malloc'ed.
- * LS_E_USAGE: there is none. Local. */
+/* recipe_adapter.c: the folder of the base of the adapter, or of the checkpoint without frozen weights, in
+ * folder `dir`: `named` or, if that is "", what adapter_config.json names, looked for as model.init. *out is
+ * malloc'ed. LS_E_USAGE: there is none. Local. */
 ls_status ls_recipe_find_base(char **out, const char *dir, const char *named);
 /* recipe_init.c: opens weights; of an adapter's folder together with those of its base. Local. */
 ls_status ls_recipe_open_weights(ls_weights **out, const ls_recipe *r, const char *path);

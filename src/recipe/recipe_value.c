@@ -217,13 +217,12 @@ static ls_status read_range(const ls_key *k, const ls_yaml *v, const char *where
     return LS_OK;
 }
 
-static const char *const ROLES[] = { [LS_ROLE_OF_NAME] = "",
-                                     [LS_ROLE_REPLICATE] = "replicate",
-                                     [LS_ROLE_SHARD] = "shard",
-                                     [LS_ROLE_TENSOR] = "tensor",
-                                     [LS_ROLE_PIPELINE] = "pipeline" };
+static const char *const ROLES[] = {
+    [LS_ROLE_OF_NAME] = "",      [LS_ROLE_REPLICATE] = "replicate", [LS_ROLE_SHARD] = "shard",
+    [LS_ROLE_TENSOR] = "tensor", [LS_ROLE_CONTEXT] = "context",     [LS_ROLE_PIPELINE] = "pipeline"
+};
 enum { N_ROLES = sizeof ROLES / sizeof *ROLES };
-static const char AXIS_MAP[] = "{size: N, role: replicate | shard | tensor | pipeline}";
+static const char AXIS_MAP[] = "{size: N, role: replicate | shard | tensor | context | pipeline}";
 
 /* {size: 2, role: tensor} */
 static ls_status read_axis_map(const ls_yaml *v, const char *where, const char *axis, const ls_yaml **size,

@@ -53,7 +53,8 @@ typedef struct ls_checkpoint_row {
     int64_t step, epoch;
     const char *path; /* relative to the run directory */
     int64_t bytes;
-    double waited, seconds; /* time for which training waited; time of the whole save */
+    double waited, seconds;        /* time for which training waited; time of the whole save */
+    const char *model, *optimizer; /* digests of their values, hexadecimal; NULL: none */
 } ls_checkpoint_row;
 
 typedef struct ls_restart_row {

@@ -142,9 +142,14 @@ const ls_row_kind LS_REPORT_ROW = KIND("report", REPORT);
 
 #define AT(member) .at = offsetof(ls_checkpoint_row, member)
 static const ls_row_column CHECKPOINT[] = {
-    { "step", LS_CELL_INT, AT(step) },         { "epoch", LS_CELL_INT, AT(epoch) },
-    { "path", LS_CELL_TEXT, AT(path) },        { "bytes", LS_CELL_INT, AT(bytes) },
-    { "waited", LS_CELL_SECONDS, AT(waited) }, { "seconds", LS_CELL_SECONDS, AT(seconds) },
+    { "step", LS_CELL_INT, AT(step) },
+    { "epoch", LS_CELL_INT, AT(epoch) },
+    { "path", LS_CELL_TEXT, AT(path) },
+    { "bytes", LS_CELL_INT, AT(bytes) },
+    { "waited", LS_CELL_SECONDS, AT(waited) },
+    { "seconds", LS_CELL_SECONDS, AT(seconds) },
+    { "model", LS_CELL_TEXT, AT(model), positive },
+    { "optimizer", LS_CELL_TEXT, AT(optimizer), positive },
     { "attempt", .type = LS_CELL_ATTEMPT },
 };
 const ls_row_kind LS_CHECKPOINT_ROW = KIND("checkpoint", CHECKPOINT);

@@ -17,16 +17,21 @@
 
 static bool is_frozen(const void *words, const char *name) { return ls_words_freeze(words, name); }
 
+static ls_status digest_of(uint64_t *out, const ls_weights *w, const ls_recipe *r)
+{
+    return ls_weights_digest(out, w, is_frozen, ls_recipe_freeze(r));
+}
+
 ls_status ls_base_digest(uint64_t *out, const ls_weights *w, const ls_recipe *r)
 {
     *out = 0;
-    return ls_recipe_leaves_base(r) ? ls_weights_digest(out, w, is_frozen, ls_recipe_freeze(r)) : LS_OK;
+    return ls_recipe_leaves_base(r) ? digest_of(out, w, r) : LS_OK;
 }
 
 void ls_base_record(ls_json *j, const ls_recipe *r, uint64_t digest)
 {
     char text[17]; /* JSON has no whole numbers of 64 bits */
-    if (!digest)
+    if (!digest || !ls_recipe_leaves_base(r))
         return;
     snprintf(text, sizeof text, "%016" PRIx64, digest);
     ls_json_object(j, "base");
@@ -46,8 +51,8 @@ static ls_status base_name(char **out, const ls_recipe *r)
     ls_status s = ls_init_find(&path, r->model.init);
     if (s == LS_OK && path && ls_adapter_is(path))
         s = ls_arena_outcome(&a, ls_adapter_read(&of, &a, path));
-    if (*r->train.lora.base)
-        of.base = r->train.lora.base;
+    if (*r->checkpoint.base)
+        of.base = r->checkpoint.base;
     free(path);
     path = NULL;
     if (s == LS_OK && (ls_dir_exists(of.base) || ls_file_exists(of.base)))
@@ -95,7 +100,7 @@ ls_status ls_base_adapter_text(char **out, const ls_recipe *r, const ls_units *u
     char *base = NULL;
     ls_arena a;
     *out = NULL;
-    if (!ls_recipe_leaves_base(r))
+    if (!r->train.lora.rank || !ls_recipe_leaves_base(r))
         return LS_OK;
     ls_arena_init(&a);
     ls_status s = base_name(&base, r);
@@ -111,14 +116,17 @@ ls_status ls_base_adapter_text(char **out, const ls_recipe *r, const ls_units *u
 /* Where the base is. A place that an earlier start of the run was told may be gone again. */
 static ls_status find_base(char **out, const ls_checkpoint *c, const ls_recipe *r)
 {
-    const char *named = r->train.lora.base;
-    const bool recorded = ls_recipe_setting(r->state, "train.lora.base")->recorded;
+    const char *named = r->checkpoint.base;
+    const bool recorded = ls_recipe_setting(r->state, "checkpoint.base")->recorded;
     *out = NULL;
     if (*named)
         LS_TRY(ls_init_find(out, named));
     if (!*out && (!*named || recorded) && strcmp(r->model.init, "random") != 0)
         LS_TRY(ls_init_find(out, r->model.init));
-    return *out ? LS_OK : ls_recipe_find_base(out, c->dir, recorded ? "" : named);
+    if (*out)
+        return LS_OK;
+    named = *named && !recorded ? named : ls_part_is(c->dir) ? r->model.init : "";
+    return ls_recipe_find_base(out, c->dir, named);
 }
 
 static ls_status check_digest(uint64_t digest, const ls_checkpoint *c, const char *path)
@@ -131,12 +139,13 @@ static ls_status check_digest(uint64_t digest, const ls_checkpoint *c, const cha
     const ls_status s = !was || strtoull(was, NULL, 16) == digest
                             ? LS_OK
                             : ls_fail(LS_E_USAGE,
-                                      "%s: its adapters belong to other weights than those of %s: they were "
+                                      "%s: its %s belong to other weights than those of %s: they were "
                                       "%s then, with the digest "
                                       "%s, and have %016" PRIx64
                                       " now; name the folder with those weights: --base FOLDER (in "
-                                      "training --set train.lora.base=FOLDER)",
-                                      c->dir, path, name ? name : "named otherwise", was, digest);
+                                      "training --set checkpoint.base=FOLDER)",
+                                      c->dir, ls_adapter_is(c->dir) ? "adapters" : "trained weights", path,
+                                      name ? name : "named otherwise", was, digest);
     json_decref(j);
     return s;
 }
@@ -148,7 +157,7 @@ static ls_status base_join(ls_checkpoint *c, const ls_recipe *r, bool check, uin
     LS_TRY(find_base(&path, c, r));
     ls_status s = ls_setup_weights_at(&base, r, path);
     if (s == LS_OK && check)
-        s = ls_base_digest(digest, base, r);
+        s = digest_of(digest, base, r);
     if (s == LS_OK && check)
         s = check_digest(*digest, c, path);
     if (s == LS_OK)
@@ -158,12 +167,31 @@ static ls_status base_join(ls_checkpoint *c, const ls_recipe *r, bool check, uin
     return s;
 }
 
+ls_status ls_base_check(const ls_checkpoint *c, const ls_recipe *r, const ls_units *u)
+{
+    if (!ls_recipe_leaves_base(r))
+        return LS_OK;
+    if (!ls_adapter_is(c->dir) && !ls_part_is(c->dir))
+        return ls_fail(LS_E_USAGE,
+                       "%s: it holds all weights, and with %s this run's checkpoints would leave the frozen "
+                       "ones in model.init, which may have others; begin a run: --set model.init=%s and "
+                       "another run.name",
+                       c->dir, r->train.lora.rank ? "train.lora" : "checkpoint.frozen: reference", c->dir);
+    for (int i = 0; i < u->n_slots; i++)
+        if (u->slots[i].frozen && ls_weights_find(c->weights, u->slots[i].name))
+            return ls_fail(LS_E_USAGE,
+                           "%s: %s was trained, and is frozen now: this run's checkpoints would leave it in "
+                           "model.init, which has its first values (checkpoint.frozen: copy keeps it)",
+                           c->dir, u->slots[i].name);
+    return LS_OK;
+}
+
 ls_status ls_base_join(ls_checkpoint *c, const ls_recipe *r, ls_group *g, uint64_t *digest)
 {
     uint64_t mine = 0;
     if (digest)
         *digest = 0;
-    if (!ls_adapter_is(c->dir))
+    if (!ls_adapter_is(c->dir) && !ls_part_is(c->dir))
         return LS_OK;
     const bool first = !g || ls_group_rank(g) == 0; /* it writes trainer.json, too */
     const ls_status s = base_join(c, r, first, &mine);

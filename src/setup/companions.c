@@ -9,7 +9,9 @@
 #include "base/str.h"
 #include "base/sys.h"
 #include "ckpt/adapter.h"
+#include "data/chat.h"
 #include "data/tokenize.h"
+#include "recipe/data_row.h"
 #include "recipe/recipe_read.h"
 #include "text/bytes.h"
 
@@ -110,6 +112,27 @@ static ls_status add_generation(ls_companions *c, const char *init)
     return s;
 }
 
+/* The template of the conversations that the model learns. It comes first, in place of the tokenizer's own.
+ */
+static ls_status add_template(ls_companions *c, const ls_recipe *r, const char *file)
+{
+    ls_chat_options o;
+    ls_chat *chat = NULL;
+    char *folder = NULL, *text = NULL;
+    if (strcmp(r->data.type, "chat") != 0)
+        return LS_OK;
+    ls_status s = ls_recipe_chat(&o, &folder, r, &(ls_text_options){ LS_TEXT_DEFAULTS });
+    if (s == LS_OK)
+        s = ls_chat_make(&chat, NULL, file, r->data.tokenizer, &o);
+    if (s == LS_OK)
+        s = ls_chat_template(&text, chat, file);
+    if (s == LS_OK)
+        s = add(c, "chat_template.jinja", NULL, text);
+    ls_chat_free(&chat);
+    free(folder);
+    return s;
+}
+
 ls_status ls_companions_of(ls_companions *c, const ls_recipe *r)
 {
     const char *name = r->data.tokenizer;
@@ -119,7 +142,9 @@ ls_status ls_companions_of(ls_companions *c, const ls_recipe *r)
         return LS_OK;
     LS_TRY(add_generation(c, r->model.init));
     LS_TRY(ls_tokenizer_find(&file, name));
-    const ls_status s = strcmp(file, "bytes") ? add_file(c, file) : add_bytes(c);
+    ls_status s = add_template(c, r, file);
+    if (s == LS_OK)
+        s = strcmp(file, "bytes") ? add_file(c, file) : add_bytes(c);
     free(file);
     return s;
 }

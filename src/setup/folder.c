@@ -94,10 +94,10 @@ static const char *tokenizer_folder(const char *dir, const char *config)
     return own ? dir : config;
 }
 
-/* What --set, or an option in its place, says of train.lora.base. */
+/* What --set, or an option in its place, says of checkpoint.base. */
 static const char *named_base(int n_sets, const char *const *sets)
 {
-    static const char KEY[] = "train.lora.base=";
+    static const char KEY[] = "checkpoint.base=";
     const char *base = "";
     for (int i = 0; i < n_sets; i++)
         if (!strncmp(sets[i], KEY, sizeof KEY - 1))

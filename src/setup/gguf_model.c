@@ -12,54 +12,15 @@
 #include "base/sys.h"
 #include "ckpt/adapter.h"
 #include "folder.h"
+#include "gguf_names.h"
 #include "gguf_tokenizer.h"
 #include "recipe/model_row.h"
-
-/* ---- the table of models */
-
-/* heads: those of the rows, where they take turns */
-typedef enum heads { NO_HEADS, QUERIES, KEYS } heads;
-typedef struct name_row {
-    const char *theirs, *ours; /* of transformers and of llama.cpp, without .weight and .bias */
-    heads heads;
-} name_row;
-
-static const name_row TOP[] = { { "model.embed_tokens", "token_embd", NO_HEADS },
-                                { "model.norm", "output_norm", NO_HEADS },
-                                { "lm_head", "output", NO_HEADS },
-                                { NULL, NULL, NO_HEADS } };
-static const name_row LAYER[] = { { "self_attn.q_proj", "attn_q", QUERIES },
-                                  { "self_attn.k_proj", "attn_k", KEYS },
-                                  { "self_attn.v_proj", "attn_v", NO_HEADS },
-                                  { "self_attn.o_proj", "attn_output", NO_HEADS },
-                                  { "mlp.gate_proj", "ffn_gate", NO_HEADS },
-                                  { "mlp.up_proj", "ffn_up", NO_HEADS },
-                                  { "mlp.down_proj", "ffn_down", NO_HEADS },
-                                  { "input_layernorm", "attn_norm", NO_HEADS },
-                                  { "post_attention_layernorm", "ffn_norm", NO_HEADS },
-                                  { "self_attn.q_norm", "attn_q_norm", NO_HEADS }, /* qwen3 */
-                                  { "self_attn.k_norm", "attn_k_norm", NO_HEADS },
-                                  { NULL, NULL, NO_HEADS } };
-
-typedef struct model_row {
-    const char *type, *arch; /* model.type, and llama.cpp's name of the architecture */
-    bool turns;              /* it rotates neighbours: rows of q and k take turns (LS_GGUF_TAKE_TURNS) */
-    const char *layers;      /* what the names of a layer begin with, before its number */
-    const name_row *top, *layer;
-} model_row;
-static const model_row MODELS[] = {
-    { "llama", "llama", true, "model.layers.", TOP, LAYER },
-    { "mistral", "llama", true, "model.layers.", TOP, LAYER },
-    { "qwen2", "qwen2", false, "model.layers.", TOP, LAYER },
-    { "qwen3", "qwen3", false, "model.layers.", TOP, LAYER },
-};
-enum { N_MODELS = sizeof MODELS / sizeof MODELS[0] };
 
 /* ---- names */
 
 typedef struct model {
     const ls_recipe *r;
-    const model_row *row;
+    const ls_gguf_arch *row;
     const ls_weights *w;
     ls_gguf_tensor *tensors;
     int64_t n;
@@ -70,18 +31,6 @@ typedef struct model {
     float *divisors;
 } model;
 
-/* "self_attn.q_proj.weight" of a table becomes "attn_q" and ".weight". */
-static const name_row *find_name(const name_row *rows, const char *name, const char **ending)
-{
-    for (; rows->theirs; rows++) {
-        const size_t n = strlen(rows->theirs);
-        *ending = name + n;
-        if (!strncmp(name, rows->theirs, n) && (!strcmp(*ending, ".weight") || !strcmp(*ending, ".bias")))
-            return rows;
-    }
-    return NULL;
-}
-
 /* What no layer uses, and the head that is the table of the embedding. */
 static bool is_left_out(const model *m, const char *name)
 {
@@ -89,7 +38,8 @@ static bool is_left_out(const model *m, const char *name)
     for (; second && second->name; second++)
         if (!strcmp(second->name, name))
             return !second->if_tied || m->r->model.tied;
-    return strstr(name, "rotary_emb.inv_freq") != NULL;
+    return strstr(name, "rotary_emb.inv_freq") || ls_ends_with(name, ".attn.bias") ||
+           ls_ends_with(name, ".attn.masked_bias"); /* masks in older files of GPT-2 */
 }
 
 static ls_status check_heads(const model *m, const ls_weight *t, int64_t n)
@@ -101,24 +51,36 @@ static ls_status check_heads(const model *m, const ls_weight *t, int64_t n)
                                   (long long)ls_recipe_head_dim(m->r), (long long)want);
 }
 
-static int64_t heads_of(const ls_recipe *r, heads h)
+static int64_t heads_of(const ls_recipe *r, ls_gguf_way way)
 {
-    return h == KEYS && r->model.kv_heads ? r->model.kv_heads : r->model.heads;
+    return way == LS_GGUF_KEYS && r->model.kv_heads ? r->model.kv_heads : r->model.heads;
+}
+
+/* Where the model rotates neighbours, and these are rows of heads. */
+static ls_status take_turns(const model *m, const ls_gguf_name *row, const ls_weight *t, ls_gguf_tensor *to)
+{
+    if (!m->row->turns || (row->way != LS_GGUF_QUERIES && row->way != LS_GGUF_KEYS))
+        return LS_OK;
+    to->change = LS_GGUF_TAKE_TURNS;
+    to->heads = heads_of(m->r, row->way);
+    return check_heads(m, t, to->heads);
 }
 
 /* Sets the name of a tensor that transformers calls `name`. NULL: llama.cpp has none of it. */
-static const name_row *translate(model *m, const char *name, ls_gguf_tensor *to)
+static const ls_gguf_name *translate(model *m, const char *name, ls_gguf_tensor *to)
 {
+    static const char OWN[] = "transformer.";
+    name += m->row->gpt2 && !strncmp(name, OWN, strlen(OWN)) ? strlen(OWN) : 0;
     const size_t n = strlen(m->row->layers);
     const char *ending;
     char *rest;
-    const name_row *row = find_name(m->row->top, name, &ending);
+    const ls_gguf_name *row = ls_gguf_name_find(m->row->top, name, &ending);
     if (row) {
         snprintf(to->name, sizeof to->name, "%s%s", row->ours, ending);
     } else if (!strncmp(name, m->row->layers, n)) {
         const long layer = strtol(name + n, &rest, 10);
         row = *rest == '.' && layer >= 0 && layer < m->r->model.layers
-                  ? find_name(m->row->layer, rest + 1, &ending)
+                  ? ls_gguf_name_find(m->row->layer, rest + 1, &ending)
                   : NULL;
         if (row) {
             snprintf(to->name, sizeof to->name, "blk.%ld.%s%s", layer, row->ours, ending);
@@ -135,17 +97,18 @@ static ls_status add_tensor(model *m, const ls_weight *t)
     if (is_left_out(m, name))
         return LS_OK;
     *to = (ls_gguf_tensor){ .from = t };
-    const name_row *row = translate(m, name, to);
+    const ls_gguf_name *row = translate(m, name, to);
     if (!row || t->type.ndim < 1 || t->type.ndim > 2 || !t->loadable || !ls_dtype_is_float(t->type.dtype))
         return ls_fail(LS_E_UNSUPPORTED,
                        "%s: tensor \"%s\": llama.cpp's %s has no tensor for it: export a plain %s model%s",
                        t->file, name, m->row->arch, m->row->type,
                        strstr(name, "lora_") ? " (--merge merges its adapters)" : "");
-    if (m->row->turns && row->heads) {
-        to->change = LS_GGUF_TAKE_TURNS;
-        to->heads = heads_of(m->r, row->heads);
-        LS_TRY(check_heads(m, t, to->heads));
-    }
+    if (row->way == LS_GGUF_TURNED && t->type.ndim == 2)
+        to->change = LS_GGUF_TRANSPOSE;
+    else if (row->way == LS_GGUF_NORM)
+        to->change = LS_GGUF_ADD_ONE;
+    else
+        LS_TRY(take_turns(m, row, t, to));
     m->n++;
     return LS_OK;
 }
@@ -157,7 +120,7 @@ static ls_status add_adapter(model *m, const ls_weight *t)
     static const char *const ENDS[] = { ".lora_A.weight", ".lora_B.weight" };
     ls_gguf_tensor *to = &m->tensors[m->n];
     char plain[256];
-    const name_row *row = NULL;
+    const ls_gguf_name *row = NULL;
     bool b = false;
     *to = (ls_gguf_tensor){ .from = t, .kind = ls_gguf_kind_named("F32") };
     for (int i = 0; i < 2 && !row; i++)
@@ -174,11 +137,8 @@ static ls_status add_adapter(model *m, const ls_weight *t)
             "model",
             t->file, t->name, m->row->arch);
     memcpy(to->name + n, b ? ".lora_b" : ".lora_a", 8);
-    if (b && m->row->turns && row->heads) {
-        to->change = LS_GGUF_TAKE_TURNS;
-        to->heads = heads_of(m->r, row->heads);
-        LS_TRY(check_heads(m, t, to->heads));
-    }
+    if (b)
+        LS_TRY(take_turns(m, row, t, to));
     m->n++;
     return LS_OK;
 }
@@ -206,6 +166,8 @@ static ls_status check_whole(const model *m, const char *dir)
         return missing(dir, "last norm");
     if (!m->r->model.tied && !find_tensor(m, "output.weight"))
         return missing(dir, "head");
+    if (m->row->gpt2 && !find_tensor(m, "position_embd.weight"))
+        return missing(dir, "table of positions");
     for (int64_t i = 0; i < m->r->model.layers; i++)
         if (!m->seen[i] || m->seen[i] != m->seen[0]) {
             snprintf(what, sizeof what, "whole layer %lld", (long long)i);
@@ -293,11 +255,12 @@ static bool is_important(const model *m, const ls_gguf_tensor *t, ls_gguf_mix mi
            has_more_bits(layer, m->r->model.layers);
 }
 
-/* Norms and biases stay f32. Rows that are not whole blocks take smaller blocks, or none. */
+/* Norms, biases and a table of positions stay f32. Rows that are not whole blocks take smaller blocks, or
+ * none. */
 static const ls_gguf_kind *kind_of(const model *m, const ls_gguf_tensor *t, ls_gguf_mix mix)
 {
     const int64_t row = ls_gguf_row(t);
-    if (t->from->type.ndim < 2)
+    if (t->from->type.ndim < 2 || !strcmp(t->name, "position_embd.weight"))
         return ls_gguf_kind_named("F32");
     const bool packed = mix == LS_GGUF_MIX_Q4_0 || mix == LS_GGUF_MIX_Q4_K_M,
                important = packed && is_important(m, t, mix);
@@ -351,12 +314,16 @@ static void put_model(ls_gguf_keys *k, const model *m, ls_gguf_mix mix)
     ls_gguf_u32(k, "general.file_type", MIXES[mix].file_type);
     ls_gguf_u32(k, "general.quantization_version", 2);
     put_u32(k, m, "vocab_size", r->model.vocab_size);
-    put_u32(k, m, "context_length", r->data.seq_length);
+    put_u32(k, m, "context_length", m->row->gpt2 ? r->model.positions : r->data.seq_length);
     put_u32(k, m, "embedding_length", r->model.hidden_size);
     put_u32(k, m, "block_count", r->model.layers);
     put_u32(k, m, "feed_forward_length", r->model.mlp_size);
     put_u32(k, m, "attention.head_count", r->model.heads);
-    put_u32(k, m, "attention.head_count_kv", heads_of(r, KEYS));
+    if (m->row->gpt2) {
+        put_f32(k, m, "attention.layer_norm_epsilon", r->model.norm_eps);
+        return;
+    }
+    put_u32(k, m, "attention.head_count_kv", heads_of(r, LS_GGUF_KEYS));
     put_u32(k, m, "attention.key_length", width);
     put_u32(k, m, "attention.value_length", width);
     put_f32(k, m, "attention.layer_norm_rms_epsilon", r->model.norm_eps);
@@ -368,29 +335,14 @@ static void put_model(ls_gguf_keys *k, const model *m, ls_gguf_mix mix)
         ls_gguf_text(k, name, "linear");
         put_f32(k, m, "rope.scaling.factor", r->model.rope_factor);
     }
+    if (m->row->gemma) {
+        put_u32(k, m, "attention.sliding_window", r->model.window);
+        put_u32(k, m, "attention.sliding_window_pattern", r->model.global_every);
+        put_f32(k, m, "rope.freq_base_swa", r->model.local_theta);
+    }
 }
 
 /* ---- */
-
-static ls_status find_row(const model_row **out, const ls_recipe *r, const char *dir)
-{
-    ls_str names = { 0 };
-    for (int i = 0; i < N_MODELS; i++) {
-        if (!strcmp(MODELS[i].type, r->model.type)) {
-            *out = &MODELS[i];
-            ls_str_release(&names);
-            return LS_OK;
-        }
-        ls_str_printf(&names, "%s%s", i ? ", " : "", MODELS[i].type);
-    }
-    const ls_status s = ls_fail(
-        LS_E_UNSUPPORTED,
-        "%s: a model of type %s cannot become GGUF; models that can: %s; other models leave "
-        "as safetensors",
-        dir, r->model.type, ls_str_text(&names));
-    ls_str_release(&names);
-    return s;
-}
 
 static ls_status export_model(model *m, const char *dir, const char *to, ls_gguf_mix mix,
                               const ls_weights_export_opts *o)
@@ -400,11 +352,7 @@ static ls_status export_model(model *m, const char *dir, const char *to, ls_gguf
     int32_t ends[MOST_ENDS];
     int n_ends;
     LS_TRY(ls_folder_ends(ends, MOST_ENDS, &n_ends, dir));
-    LS_TRY(find_row(&m->row, m->r, dir));
-    if (m->r->model.window)
-        return ls_fail(LS_E_UNSUPPORTED,
-                       "%s: llama.cpp's %s has no attention window, and this model one of %lld tokens", dir,
-                       m->row->arch, (long long)m->r->model.window);
+    LS_TRY(ls_gguf_arch_find(&m->row, m->r, dir));
     LS_TRY(collect(m, add_tensor));
     LS_TRY(add_rotations(m));
     LS_TRY(check_whole(m, dir));
@@ -444,7 +392,7 @@ static ls_status export_adapter(model *m, const ls_adapter *x, const char *dir, 
                                 const ls_weights_export_opts *o)
 {
     ls_gguf_keys keys = { 0 };
-    LS_TRY(find_row(&m->row, m->r, dir));
+    LS_TRY(ls_gguf_arch_find(&m->row, m->r, dir));
     LS_TRY(collect(m, add_adapter));
     ls_gguf_text(&keys, "general.architecture", m->row->arch);
     ls_gguf_text(&keys, "general.type", "adapter");

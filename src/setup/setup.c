@@ -20,25 +20,6 @@
 #include "recipe/shared_model.h"
 #include "step/state_lists.h"
 
-/* parallel.recompute: none | units | words class:NAME, pattern:GLOB. `units` means the words of
- * parallel.units. */
-static ls_status recompute(ls_setup *s, const ls_recipe *r)
-{
-    const char *what = r->parallel.recompute;
-    if (!strcmp(what, "none"))
-        return LS_OK;
-    if (!strcmp(what, "units"))
-        what = r->parallel.units;
-    if (strstr(what, "size:"))
-        return ls_fail(
-            LS_E_USAGE,
-            "%s: `units` needs FSDP modules that parallel.units names by class or pattern (it is \"%s\"); "
-            "or write class:NAME or pattern:GLOB here",
-            ls_recipe_where(r, "parallel.recompute"), what);
-    s->trainer.recompute = what;
-    return LS_OK;
-}
-
 static ls_status no_even_batch(const ls_recipe *r, long long batch, long long ranks)
 {
     ls_str counts = { 0 };
@@ -132,7 +113,8 @@ static ls_status setup_make(ls_setup *s, ls_recipe *r, int ranks, int rank, int 
     t->modules = r->precision.modules;
     t->scaler = r->precision.scaler;
     s->schedule = ls_recipe_schedule(r);
-    return recompute(s, r);
+    t->recompute = ls_recipe_recompute(r);
+    return LS_OK;
 }
 
 ls_status ls_setup_make(ls_setup *s, ls_recipe *r, int ranks, int rank, int ranks_per_host)
@@ -330,7 +312,7 @@ ls_status ls_setup_weights_at(ls_weights **out, const ls_recipe *r, const char *
     LS_TRY(status);
     say_untied(r);
     for (const ls_second_name *n = ls_recipe_model(r)->second_names; n && n->name; n++)
-        if (r->model.tied || !n->if_tied)
+        if ((r->model.tied || !n->if_tied) && (!n->when || n->when(r)))
             leave_out(*out, n);
     return LS_OK;
 }

@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -157,7 +158,7 @@ typedef struct ls_pending {
     ls_snapshot what; /* without what is used only at its beginning */
     char name[NAME_ROOM];
     ls_metric_list metrics;
-    uint64_t bytes;
+    ls_saved saved;
     double began, ended;  /* times; ended 0: it has no name yet */
     double waited;        /* seconds for which the ranks' own work has waited for it */
     ls_state_lists lists; /* of the copies that are written */
@@ -224,10 +225,16 @@ static void expect(ls_rundir *d, const pending *p)
         ls_rundir_add_checkpoint(d, path, p->what.step, false);
 }
 
+static const char *hexadecimal(char text[17], uint64_t digest)
+{
+    snprintf(text, 17, "%016" PRIx64, digest);
+    return text;
+}
+
 /* The checkpoint is complete: rank 0 writes it to metrics.jsonl and result.json. */
 static ls_status record(ls_rundir *d, pending *p)
 {
-    char path[32 + NAME_ROOM];
+    char path[32 + NAME_ROOM], model[17], optimizer[17];
     const ls_snapshot *w = &p->what;
     const double seconds = p->ended - p->began, waited = w->beside ? fmin(p->waited, seconds) : seconds;
     if (d->rank)
@@ -240,9 +247,11 @@ static ls_status record(ls_rundir *d, pending *p)
         ls_rundir_list_checkpoint(d, path, w->step, w->epoch, p->metrics, false);
     p->metrics = (ls_metric_list){ 0 };
     ls_log_debug("saved %s (%llu bytes) in %.3f s, for %.3f s of which training waited", path,
-                 (unsigned long long)p->bytes, seconds, waited);
+                 (unsigned long long)p->saved.bytes, seconds, waited);
     return ls_metrics_checkpoint(
-        d, &(ls_checkpoint_row){ w->step, w->epoch, path, (int64_t)p->bytes, waited, seconds });
+        d, &(ls_checkpoint_row){ w->step, w->epoch, path, (int64_t)p->saved.bytes, waited, seconds,
+                                 hexadecimal(model, p->saved.model),
+                                 p->saved.optimizer ? hexadecimal(optimizer, p->saved.optimizer) : NULL });
 }
 
 ls_status ls_snapshots_mark_best(ls_snapshots *s, ls_rundir *d)
@@ -271,6 +280,8 @@ static void drop(ls_snapshots *s)
 
 static ls_status settle(ls_snapshots *s, ls_rundir *d)
 {
+    if (s->pending->saving) /* beside other work: the digests are known now */
+        s->pending->saved = ls_saving_result(s->pending->saving);
     const ls_status status = record(d, s->pending);
     drop(s);
     return status;
@@ -428,7 +439,7 @@ static ls_status save_beside(pending *p, ls_rundir *d, const ls_snapshot *w, con
 {
     const ls_group *g = w->trainer ? w->trainer->group : w->group;
     LS_TRY(w->trainer ? begin_trainer(p, w, dir) : begin_tensors(p, w, dir));
-    p->bytes = ls_saving_bytes(p->saving);
+    p->saved = ls_saving_result(p->saving);
     p->written = !g || ls_group_size(g) == 1; /* then only this rank's thread is left to wait for */
     expect(d, p);
     const ls_status status = ls_background_start(&p->work, p->written ? write_whole : write_part, p);
@@ -438,8 +449,8 @@ static ls_status save_beside(pending *p, ls_rundir *d, const ls_snapshot *w, con
 
 static ls_status save_now(pending *p, ls_rundir *d, const ls_snapshot *w, const char *dir)
 {
-    LS_TRY(w->trainer ? ls_trainer_save_state(w->trainer, dir, w->contents, &p->bytes)
-                      : ls_checkpoint_save(dir, w->contents, w->group, &p->bytes));
+    LS_TRY(w->trainer ? ls_trainer_save_state(w->trainer, dir, w->contents, &p->saved)
+                      : ls_checkpoint_save(dir, w->contents, w->group, &p->saved));
     expect(d, p);
     if (d->rank == 0)
         LS_TRY(publish(p));

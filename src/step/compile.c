@@ -182,6 +182,7 @@ static ls_status forward(ls_graph **out, ls_compiled *c, ls_build_fn build, cons
     LS_TRY_TO(s, ls_pass_slices_up(&g), fail);
     LS_TRY_TO(s, ls_pass_dce(&g), fail);
     LS_TRY_TO(s, ls_pass_narrow(&g), fail);
+    LS_TRY_TO(s, ls_pass_low_rank(&g), fail);
     LS_TRY_TO(s, ls_pass_propagate(&g, &o->parallel), fail);
     LS_TRY_TO(s, ls_pass_stages(g, &o->parallel), fail);
     LS_TRY_TO(s, ls_pass_units(&g, &precision, &o->parallel, &trained, &c->units), fail);

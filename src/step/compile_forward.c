@@ -36,6 +36,7 @@ ls_status ls_compile_inference(ls_plan **out, const char *name, ls_build_fn buil
     ls_graph_evaluate(g);
     LS_TRY_TO(s, build(g, config, size), done);
     LS_TRY_TO(s, ls_pass_dce(&g), done); /* before ls_pass_to_float: a loss has types of its own */
+    LS_TRY_TO(s, ls_pass_low_rank(&g), done);
     if (parallel)
         LS_TRY_TO(s, split(&g, parallel), done);
     LS_TRY_TO(s, ls_pass_precision(&g, p), done);
@@ -195,6 +196,7 @@ static ls_status predictions(ls_graph **g, ls_compiled *c, const char *outputs)
     LS_TRY_TO(s, ls_pass_slices_up(g), end);
     LS_TRY_TO(s, ls_pass_dce(g), end);
     LS_TRY_TO(s, ls_pass_narrow(g), end);
+    LS_TRY_TO(s, ls_pass_low_rank(g), end);
     LS_TRY_TO(s, ls_pass_propagate(g, &c->parallel), end);
     LS_TRY_TO(s, ls_pass_units(g, &c->precision, &c->parallel, NULL, &c->units), end);
     cast_outputs(*g, &c->precision, derived);

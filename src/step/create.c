@@ -136,6 +136,7 @@ static ls_status bind(ls_trainer *t)
     LS_TRY(create_number(s, LS_IS_PROBABILITY, "probability", has_output(eval, LS_IS_PROBABILITY),
                          &t->eval_probability));
     LS_TRY(create_numbers(t, LS_IS_REAL, "real samples", micro && has_input(micro, LS_IS_REAL), t->real));
+    LS_TRY(create_number(s, LS_IS_REAL, "real samples", has_input(eval, LS_IS_REAL), &t->real[0]));
     LS_TRY(create_number(s, LS_IS_LARGEST_LOSS, "largest_loss", training, &t->largest_loss));
     LS_TRY(create_number(s, LS_IS_RATE, "lr", training, &t->lr));
     LS_TRY(create_number(s, LS_IS_STEP, "step", training, &t->step));

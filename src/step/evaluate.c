@@ -162,15 +162,21 @@ static ls_status read_rows(const batch_rows *to, const ls_trainer *t)
     return ls_session_wait(t->session);
 }
 
+static int64_t real_of(const ls_order *order, int64_t step, int64_t m)
+{
+    int64_t real = 0;
+    while (real < order->micro_batch && ls_order_sample(order, 0, step, m, real) >= 0)
+        real++;
+    return real;
+}
+
 static ls_status add_batch(split_sums *s, const ls_confusions *pairs, const batch_rows *rows,
                            const ls_trainer *t, const ls_order *order, const ls_loader_step *b, int64_t m)
 {
     const ls_objective *o = &t->compiled.objective;
-    int64_t real = 0;
+    const int64_t real = real_of(order, b->step, m);
     ls_confusion *next = pairs->at;
     LS_TRY(read_rows(rows, t));
-    while (real < order->micro_batch && ls_order_sample(order, 0, b->step, m, real) >= 0)
-        real++;
     s->samples += real;
     for (int i = 0; i < o->n; i++) {
         const ls_term *term = &o->terms[i];
@@ -366,6 +372,7 @@ ls_status ls_evaluate(ls_trainer *t, const ls_dataset *set, const ls_ui *ui, ls_
         .n = set->n, .global_batch = batch * ranks, .micro_batch = batch, .shuffle = false, .drop_last = false
     };
     const ls_objective *o = &t->compiled.objective;
+    order.blocks = ls_objective_is_among(o);
     split_sums *s = ls_sys_malloc(sums_bytes(o));
     batch_rows rows = { 0 };
     ls_confusions pairs = { 0 };
@@ -394,6 +401,8 @@ ls_status ls_evaluate(ls_trainer *t, const ls_dataset *set, const ls_ui *ui, ls_
             status = ls_loader_next(loader, &b, &done);
         if (status == LS_OK)
             status = ls_trainer_feed(t, &b);
+        if (status == LS_OK)
+            status = ls_trainer_put_real(t, real_of(&order, b.step, rank));
         if (status == LS_OK)
             status = ls_trainer_eval_fed(t);
         if (status == LS_OK && !ls_trainer_has_results(t))

@@ -15,6 +15,12 @@ static size_t loss_bytes(const ls_trainer *t)
     return sizeof(float) * (size_t)ls_type_count(&t->rows[0].type);
 }
 
+ls_status ls_trainer_put_real(const ls_trainer *t, int64_t real)
+{
+    const int32_t n = (int32_t)real;
+    return ls_place_present(&t->real[0]) ? ls_session_write(&t->real[0], &n, sizeof n) : LS_OK;
+}
+
 /* Fetches the results that are asked for, and waits. */
 static ls_status fetch(const ls_trainer *t, void *const to[RESULTS])
 {
@@ -95,6 +101,7 @@ ls_status ls_trainer_eval(ls_trainer *t, const void *inputs, const int32_t *targ
     if (predicted && !ls_place_present(&t->eval_predicted) && !pipeline)
         return ls_fail(LS_E_ARG, "the model has no output \"logits\", so it predicts no classes");
     LS_TRY(ls_trainer_feed_pair(t, inputs, targets, -1, "ls_trainer_eval"));
+    LS_TRY(ls_trainer_put_real(t, t->compiled.eval_batch));
     LS_TRY(ls_trainer_eval_fed(t));
     void *const to[RESULTS] = { loss, predicted, probability };
     return pipeline ? fetch_from_others(t, to) : fetch(t, to);

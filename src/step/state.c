@@ -13,7 +13,7 @@ ls_status ls_trainer_lists(ls_state_lists *out, ls_trainer *t)
 }
 
 ls_status ls_trainer_save_state(ls_trainer *t, const char *dir, const ls_checkpoint_contents *texts,
-                                uint64_t *bytes)
+                                ls_saved *saved)
 {
     LS_TRAINER_USE(t);
     ls_state_lists l;
@@ -26,7 +26,7 @@ ls_status ls_trainer_save_state(ls_trainer *t, const char *dir, const ls_checkpo
     if (t->guest)
         s = t->guest->save(t->guest->context, &l.arena, &c.live);
     s = ls_arena_outcome(&l.arena, s);
-    s = s == LS_OK ? ls_checkpoint_save(dir, &c, t->group, bytes) : ls_checkpoint_together(t->group, s);
+    s = s == LS_OK ? ls_checkpoint_save(dir, &c, t->group, saved) : ls_checkpoint_together(t->group, s);
     ls_state_lists_release(&l);
     return s;
 }

@@ -7,10 +7,10 @@
 ls_status ls_trainer_lists(ls_state_lists *out, ls_trainer *t); /* local */
 
 /* Saves the state as checkpoint folder `dir`. Ranks that store the same values divide the work. `texts` has
- * the config and trainer.json; its lists of tensors are ignored. *bytes: size of the tensors' files.
+ * the config and trainer.json; its lists of tensors are ignored. `saved` may be NULL.
  * Collective. */
 ls_status ls_trainer_save_state(ls_trainer *t, const char *dir, const ls_checkpoint_contents *texts,
-                                uint64_t *bytes);
+                                ls_saved *saved);
 
 /* Begins a save: copies what this rank saves to `room` (ls_state_share_bytes), and writes nothing yet.
  * Training may continue, and end, while another thread calls ls_saving_write and the following steps: nothing

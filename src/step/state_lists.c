@@ -218,9 +218,10 @@ static ls_tensor_list my_share(const ls_compiled *c, ls_arena *arena, const ls_t
     return (ls_tensor_list){ mine ? l->n : 0, l->tensors, mine, l->finite, l->numbers };
 }
 
-/* What a checkpoint of adapters has of the model: the trained parameters, and buffers, which change too. */
+/* What a checkpoint without its frozen weights has of the model: the trained parameters, and buffers, which
+ * change too. */
 static ls_tensor_list only_trained(const ls_compiled *c, ls_arena *arena, const ls_state_lists *l,
-                                   int64_t *sliced, const ls_copies **copies)
+                                   const char *prefix, int64_t *sliced, const ls_copies **copies)
 {
     const ls_tensor_list *all = &l->model;
     appending some = state_lists_begin(arena, all->n);
@@ -231,7 +232,7 @@ static ls_tensor_list only_trained(const ls_compiled *c, ls_arena *arena, const 
         *sliced += i < l->sliced_model;
         if (i < l->sliced_model)
             some.copies[some.n] = l->model_copies[i];
-        state_lists_append(&some, ls_arena_printf(arena, LS_ADAPTER_PREFIX "%s", all->tensors[i].name),
+        state_lists_append(&some, ls_arena_printf(arena, "%s%s", prefix, all->tensors[i].name),
                            &all->tensors[i].tensor.type, all->mine[i]);
     }
     *copies = some.copies;
@@ -246,7 +247,8 @@ ls_checkpoint_contents ls_state_share(const ls_compiled *c, ls_state_lists *l,
     int64_t sliced = l->sliced_model;
     const ls_copies *copies = l->model_copies;
     if (c->only_trained)
-        model = only_trained(c, &l->arena, l, &sliced, &copies);
+        model = only_trained(c, &l->arena, l, texts->adapter ? LS_ADAPTER_PREFIX : "", &sliced, &copies);
+    all.part = c->only_trained;
     all.model = my_share(c, &l->arena, &model, sliced, copies);
     all.optimizer = my_share(c, &l->arena, &l->optimizer, l->sliced_optimizer, l->optimizer_copies);
     return all;

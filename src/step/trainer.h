@@ -163,6 +163,8 @@ static inline bool ls_trainer_has_results(const ls_trainer *t)
     const ls_sharding *s = &t->compiled.units.sharding;
     return s->stage >= s->stages - 1;
 }
+/* Tells an evaluation whose rows compare samples how many of the batch are not padding. */
+ls_status ls_trainer_put_real(const ls_trainer *t, int64_t real);
 ls_status ls_trainer_enter(ls_trainer **entered, ls_trainer *t, const char *function);
 void ls_trainer_leave(ls_trainer **entered);
 

@@ -73,7 +73,7 @@ static ls_status build(ls_graph **g, const ls_compiled *c, const ls_trainer_opts
     const ls_units *u = &c->units;
     const ls_sharding *s = &u->sharding;
     const ls_parallel *p = &o->parallel;
-    const char *model = ls_mesh_model_axes(&p->mesh);
+    const char *model = ls_mesh_axes_of(&p->mesh, LS_ROLES_PARTS);
     ls_update_opts update = { .optimizer = o->optimizer,
                               .clip_norm = o->clip_norm,
                               .ema_decay = o->ema_decay,

@@ -4,6 +4,44 @@
 
 #include "read_own.h"
 
+static ls_status add_pair_part(reader *r, ls_pair_part part)
+{
+    ls_tokenizer *t = r->t;
+    if (t->n_pair == (int)(sizeof t->pair / sizeof *t->pair))
+        return wrong(r, "the post-processor's template of a pair has too many parts");
+    t->pair[t->n_pair++] = part;
+    return LS_OK;
+}
+
+/* "[CLS] $A [SEP] $B:1 [SEP]:1", after the template of one text was found to be sound. */
+static ls_status read_pair(reader *r, const json_t *parts, const json_t *specials)
+{
+    int first = 0, second = 0;
+    for (size_t i = 0; i < json_array_size(parts); i++) {
+        const json_t *part = json_array_get(parts, i), *token = json_object_get(part, "SpecialToken"),
+                     *text = json_object_get(part, "Sequence");
+        const json_t *ids = json_object_get(json_object_get(specials, read_text_of(token, "id")), "ids");
+        const int64_t type = json_integer_value(json_object_get(token ? token : text, "type_id"));
+        const bool is_first = !strcmp(read_text_of(text, "id"), "A");
+        if ((!token && !text) || (token && !json_array_size(ids)) || type < 0 || type > 1)
+            return wrong(r, "the post-processor's template of a pair has a part that is not known");
+        for (size_t k = 0; token && k < json_array_size(ids); k++) {
+            const int64_t id = json_integer_value(json_array_get(ids, k));
+            if (id < 0 || id >= r->t->vocab.size || !ls_tokenizer_token(r->t, (int32_t)id))
+                return wrong(r, "the post-processor's template of a pair has ids that are not tokens");
+            LS_TRY(add_pair_part(r, (ls_pair_part){ LS_PAIR_TOKEN, (int32_t)id, (int32_t)type }));
+        }
+        if (text)
+            LS_TRY(add_pair_part(
+                r, (ls_pair_part){ is_first ? LS_PAIR_FIRST : LS_PAIR_SECOND, -1, (int32_t)type }));
+        first += text && is_first;
+        second += text && !is_first;
+    }
+    return first <= 1 && second <= 1 && first == second
+               ? LS_OK
+               : wrong(r, "the post-processor's template of a pair must have each text once");
+}
+
 static ls_status read_template(reader *r, const json_t *processor)
 {
     ls_tokenizer *t = r->t;
@@ -30,7 +68,7 @@ static ls_status read_template(reader *r, const json_t *processor)
             (behind ? t->after : t->before)[(*n)++] = (int32_t)id;
         }
     }
-    return LS_OK;
+    return read_pair(r, json_object_get(processor, "pair"), specials);
 }
 
 /* "cls" before a text and "sep" after it: each a token with its id. */
@@ -49,6 +87,13 @@ static ls_status read_bert_processor(reader *r, const json_t *part)
     }
     t->before[t->n_before++] = ids[0];
     t->after[t->n_after++] = ids[1];
+    const ls_pair_part pair[] = { { LS_PAIR_TOKEN, ids[0], 0 },
+                                  { LS_PAIR_FIRST, -1, 0 },
+                                  { LS_PAIR_TOKEN, ids[1], 0 },
+                                  { LS_PAIR_SECOND, -1, 1 },
+                                  { LS_PAIR_TOKEN, ids[1], 1 } };
+    memcpy(t->pair, pair, sizeof pair);
+    t->n_pair = sizeof pair / sizeof *pair;
     return LS_OK;
 }
 

@@ -250,6 +250,12 @@ int ls_fallback_byte(const char *token, size_t n); /* 65 of "<0x41>"; -1: the to
 /* ---- the tokenizer */
 
 enum { LS_TEXT_STAGES = 8 };
+/* A part of what a pair of texts becomes: a special token, or all tokens of a text, with their token type. */
+typedef struct ls_pair_part {
+    enum { LS_PAIR_TOKEN, LS_PAIR_FIRST, LS_PAIR_SECOND } what;
+    int32_t id, type;
+} ls_pair_part;
+
 struct ls_tokenizer {
     ls_arena arena;
     ls_vocab vocab; /* the model's tokens, and the added ones */
@@ -265,6 +271,8 @@ struct ls_tokenizer {
     bool *special;                 /* [vocab.size] */
     int32_t before[16], after[16]; /* special tokens before and after a text */
     int n_before, n_after;
+    ls_pair_part pair[24]; /* of two texts */
+    int n_pair;            /* 0: the file says nothing of pairs */
 };
 /* Appends the bytes that the ids stand for, which need not be valid UTF-8. */
 ls_status ls_tokenizer_bytes(const ls_tokenizer *t, const int32_t *ids, int64_t n, bool skip_special,

@@ -22,6 +22,7 @@ typedef struct ls_train_opts {
     ls_resume_ask resume; /* --resume, --prefix, --resume-at. "never": an existing run is an error. */
     bool allow_change;    /* a run may continue with another recipe */
     bool dry_run;         /* writes nothing; so does a search for a learning rate */
+    int64_t until;        /* --until: stop after this step; 0: at the end */
     ls_find_lr_opts find_lr;
     bool profile;
     /* First and last step, counted from 1. Both 0: steps 11 to 20, or all steps if the run has fewer. */
@@ -54,6 +55,14 @@ typedef struct ls_sweep_opts {
     bool json;
     char *const *argv; /* of this process, for the script */
 } ls_sweep_opts;
+
+typedef struct ls_verify_opts {
+    ls_recipe_arg run; /* its folder; `sets` only say where it is trained again, as workers=2 */
+    int64_t from,
+        to; /* steps; from -1: the first checkpoint that is left, to 0: the last one that was saved */
+    const char *storage; /* where it is trained again; NULL: TMPDIR or /tmp */
+    bool json;
+} ls_verify_opts;
 
 typedef struct ls_eval_opts {
     ls_recipe_arg model; /* a run, a checkpoint or a recipe */
@@ -133,8 +142,8 @@ typedef struct ls_export_opts {
     /* from: a run, checkpoint or weight file */
     const char *from, *to;
     ls_gguf_mix mix; /* --type: of a GGUF file */
-    bool best;    /* of a run the best checkpoint */
-    bool convert; /* convert floats to dtype */
+    bool best;       /* of a run the best checkpoint */
+    bool convert;    /* convert floats to dtype */
     ls_dtype dtype;
     bool optimizer; /* export the optimizer's state, too: from a checkpoint to a directory */
     int ranks;      /* --ranks: to a directory, as so many ranks would have written it. 0: one */
@@ -171,6 +180,7 @@ typedef struct ls_get_opts {
 ls_status ls_train_command(const ls_train_opts *o, const ls_ui *ui);
 ls_status ls_sweep_command(const ls_sweep_opts *o, const ls_ui *ui);
 ls_status ls_launch_command(const ls_launch_command_opts *o, const ls_ui *ui);
+ls_status ls_verify_command(const ls_verify_opts *o, const ls_ui *ui);
 ls_status ls_eval_command(const ls_eval_opts *o, const ls_ui *ui);
 ls_status ls_chat_command(const ls_chat_opts *o, const ls_ui *ui);
 ls_status ls_predict_command(const ls_predict_opts *o, const ls_ui *ui);

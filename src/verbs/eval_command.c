@@ -32,7 +32,10 @@ static ls_status print(const ls_ui *ui, const ls_saved_model *t, const ls_datase
     if (!json) {
         if (text)
             ls_snprintf(perplexity, sizeof perplexity, "  perplexity %.6g", exp(e->loss));
-        ls_print_line(ui->out, "%s  step %lld", t->checkpoint, (long long)step);
+        if (t->checkpoint)
+            ls_print_line(ui->out, "%s  step %lld", t->checkpoint, (long long)step);
+        else
+            ls_print_line(ui->out, "%s", t->recipe->model.init);
         ls_print_line(ui->out, "%s%s", set->source, set->builtin ? "  BUILT-IN SHAPES, not real data" : "");
         ls_str line = { 0 };
         if (isnan(e->loss))
@@ -62,8 +65,10 @@ static ls_status print(const ls_ui *ui, const ls_saved_model *t, const ls_datase
     }
     ls_json j = { 0 };
     ls_json_object(&j, NULL);
-    ls_json_text(&j, "checkpoint", t->checkpoint);
-    ls_json_int(&j, "step", step);
+    ls_json_text(&j, t->checkpoint ? "checkpoint" : "model",
+                 t->checkpoint ? t->checkpoint : t->recipe->model.init);
+    if (t->checkpoint)
+        ls_json_int(&j, "step", step);
     ls_json_text(&j, "data", set->source);
     ls_json_bool(&j, "builtin_data", set->builtin);
     if (other_data)
@@ -107,7 +112,7 @@ static ls_status generate(generated *out, const ls_recipe_arg *model, const ls_d
                           const ls_split_opts *o, const ls_ui *ui)
 {
     ls_text_model m;
-    LS_TRY(ls_text_model_open(&m, model, true, true));
+    LS_TRY(ls_text_model_open(&m, model, !ls_saved_model_is_folder(model), true));
     const ls_status s = ls_split_compare(&out->metrics, &out->made, &m, set, o, ui);
     ls_text_model_release(&m);
     return s;
@@ -157,7 +162,8 @@ end:
 static ls_status eval_run(ls_group *g, const ls_eval_opts *o, const ls_ui *ui)
 {
     ls_saved_model t;
-    ls_status s = ls_saved_model_open(&t, &o->model);
+    ls_status s = ls_saved_model_is_folder(&o->model) ? ls_saved_model_open_folder(&t, &o->model)
+                                                      : ls_saved_model_open(&t, &o->model);
     LS_TRY(g ? ls_ranks_agree(g, s) : s);
     ls_launch_opts ranks = { .ranks = 1, .argv = o->argv, .stop = ui->stop, .pass = ui->pass };
     ls_hosts *hosts = NULL;

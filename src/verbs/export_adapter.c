@@ -43,7 +43,7 @@ static ls_status merge_folder(ls_checkpoint *c, const char *named)
 static ls_status merge_checkpoint(ls_checkpoint *c, const char *named)
 {
     ls_recipe *r = NULL;
-    char *set = *named ? ls_sys_text("train.lora.base=%s", named) : NULL;
+    char *set = *named ? ls_sys_text("checkpoint.base=%s", named) : NULL;
     const char *const sets[] = { set };
     LS_TRY(ls_sys_have(*named && !set ? NULL : c));
     ls_status s = ls_setup_recorded(&r, c->dir, set ? 1 : 0, sets);

@@ -16,7 +16,9 @@
 #include "export_select.h"
 #include "record/run_choice.h"
 #include "record/rundir.h"
+#include "setup/base.h"
 #include "setup/folder.h"
+#include "setup/setup.h"
 #include "saved_model.h"
 
 /* Where the weights of `name` are: a run's are in one of its checkpoints. */
@@ -52,7 +54,9 @@ static void tell_number(const ls_export_opts *o, const ls_ui *ui, const char *fr
 {
     ls_str said = { 0 };
     ls_export_said(&said, tensors, o->to, ls_adapter_is(o->to) ? LS_EXPORT_PEFT : o->format);
-    fprintf(ui->out, "%s, from %s\n", ls_str_text(&said), from);
+    const bool alone = ls_adapter_is(from) && !o->merge && o->format == LS_EXPORT_GGUF;
+    fprintf(ui->out, "%s%s, from %s\n", ls_str_text(&said),
+            alone ? ", the adapter without its base (--merge writes both)" : "", from);
     ls_str_release(&said);
 }
 
@@ -83,6 +87,26 @@ static ls_status export_dcp(const ls_export_opts *o, const ls_ui *ui, const char
     return s;
 }
 
+/* Opens a checkpoint, with the weights that it leaves in its base. A copy of damaged ones would look whole,
+ * so all bytes are verified. */
+static ls_status open_whole(ls_checkpoint *c, const char *from, const ls_export_opts *o)
+{
+    ls_recipe *r = NULL;
+    char *base = o->base ? ls_sys_text("checkpoint.base=%s", o->base) : NULL;
+    const char *const sets[] = { base };
+    LS_TRY(ls_checkpoint_open(c, from, LS_VERIFY_FULL, NULL));
+    ls_status s = ls_sys_have(o->base && !base ? NULL : c);
+    if (s == LS_OK && ls_part_is(from)) {
+        s = ls_setup_recorded(&r, from, base ? 1 : 0, sets);
+        s = s == LS_OK ? ls_base_join(c, r, NULL, NULL) : s;
+    }
+    ls_recipe_destroy(&r);
+    free(base);
+    if (s != LS_OK)
+        ls_checkpoint_release(c);
+    return s;
+}
+
 /* Exports the optimizer's state, too, which only a checkpoint or a DCP directory has. */
 static ls_status export_state(const ls_export_opts *o, const ls_ui *ui, const char *from,
                               const ls_weights_export_opts *opts)
@@ -93,8 +117,7 @@ static ls_status export_state(const ls_export_opts *o, const ls_ui *ui, const ch
     if (!ls_checkpoint_is(from))
         return ls_fail(LS_E_USAGE, "--optimizer: %s is neither a run, a checkpoint nor a DCP directory",
                        o->from);
-    LS_TRY(
-        ls_checkpoint_open(&c, from, LS_VERIFY_FULL, NULL)); /* a copy of damaged weights would look whole */
+    LS_TRY(open_whole(&c, from, o));
     ls_status s = ls_folder_add_names(c.weights, from);
     if (s == LS_OK)
         s = ls_export_select(c.weights, from, o);
@@ -115,16 +138,16 @@ static ls_status write_model(const ls_export_opts *o, const char *from, ls_weigh
         &(ls_export_how){ .format = o->format, .mix = o->mix, .prefix = prefix, .opts = opts });
 }
 
-static ls_status export_ema(const ls_export_opts *o, const ls_ui *ui, const char *from,
-                            const ls_weights_export_opts *opts)
+static ls_status export_checkpoint(const ls_export_opts *o, const ls_ui *ui, const char *from,
+                                   const ls_weights_export_opts *opts)
 {
     ls_checkpoint c;
     if (!ls_checkpoint_is(from))
         return ls_fail(LS_E_USAGE, "--ema: only a run or a checkpoint has moving averages of its weights");
-    LS_TRY(ls_checkpoint_open(&c, from, LS_VERIFY_FULL, NULL));
-    ls_status s = ls_checkpoint_use_ema(&c);
+    LS_TRY(open_whole(&c, from, o));
+    ls_status s = o->ema ? ls_checkpoint_use_ema(&c) : LS_OK;
     if (s == LS_OK)
-        s = write_model(o, from, c.weights, NULL, opts);
+        s = write_model(o, from, c.weights, o->format == LS_EXPORT_DCP ? o->prefix : NULL, opts);
     if (s == LS_OK)
         tell(o, ui, from, c.weights);
     ls_checkpoint_release(&c);
@@ -155,12 +178,25 @@ static ls_status check_target(const ls_export_opts *o)
     return ls_fail(LS_E_USAGE, "--to %s: already there; --force replaces it", o->to);
 }
 
+static ls_status check_base(const ls_export_opts *o, const char *from)
+{
+    const bool adapter = ls_adapter_is(from);
+    if (!o->base || ls_part_is(from) || (adapter && (o->merge || o->format == LS_EXPORT_GGUF)))
+        return LS_OK;
+    return adapter
+               ? ls_fail(LS_E_USAGE,
+                         "--base: adapters are exported without it, unless with --merge or --to FILE.gguf")
+               : ls_fail(LS_E_USAGE, "--base: %s leaves out no weights", from);
+}
+
 ls_status ls_export_command(const ls_export_opts *o, const ls_ui *ui)
 {
     char *from;
     ls_status s = find_weights(&from, o->from, o->best);
     if (s == LS_OK)
         s = check_target(o);
+    if (s == LS_OK)
+        s = check_base(o, from);
     if (s == LS_OK) {
         const ls_weights_export_opts opts = { .floats = o->convert ? &o->dtype : NULL,
                                               .progress = progress,
@@ -173,7 +209,10 @@ ls_status ls_export_command(const ls_export_opts *o, const ls_ui *ui)
             if (s == LS_OK)
                 tell_number(o, ui, from, tensors);
         } else
-            s = (o->ema ? export_ema : o->optimizer ? export_state : export_weights)(o, ui, from, &opts);
+            s = (o->ema             ? export_checkpoint
+                 : o->optimizer     ? export_state
+                 : ls_part_is(from) ? export_checkpoint
+                                    : export_weights)(o, ui, from, &opts);
         if (ui->progress)
             ui->progress(ui->context, NULL);
     }

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/arena.h"
+#include "base/nf4.h"
 #include "base/str.h"
 #include "base/sys.h"
 #include "init_weights.h"
@@ -121,6 +122,22 @@ static bool has_adapters(const ls_weights *w)
     return false;
 }
 
+/* A frozen parameter that model.init does not have has random values, which no checkpoint would keep. */
+static ls_status check_left_out(const ls_trainer *t, const ls_recipe *r, const ls_weights *w)
+{
+    const ls_units *u = &t->compiled.units;
+    for (int i = 0; i < u->n_slots && ls_recipe_leaves_base(r); i++) {
+        const char *name = u->slots[i].name;
+        if (u->slots[i].frozen && !ls_nf4_part(name) && !ls_weights_find(w, name))
+            return ls_fail(
+                LS_E_USAGE,
+                "%s is frozen and not in model.init: no checkpoint would have its random values; %s", name,
+                r->train.lora.rank ? "train it too (train.lora.save)"
+                                   : "train it too, or set checkpoint.frozen: copy");
+    }
+    return LS_OK;
+}
+
 ls_status ls_init_weights(ls_trainer *t, const ls_recipe *r, const ls_weights *w, uint64_t *base)
 {
     char *reset = has_adapters(w) || !r->train.lora.rank
@@ -132,5 +149,7 @@ ls_status ls_init_weights(ls_trainer *t, const ls_recipe *r, const ls_weights *w
     free(reset);
     if (s == LS_OK && (!t->group || ls_group_rank(t->group) == 0)) /* it writes the digest to trainer.json */
         s = ls_base_digest(base, w, r);
+    if (s == LS_OK)
+        s = check_left_out(t, r, w);
     return s == LS_OK ? s : ls_fail_in(advise(s, t, w), "model.init");
 }

@@ -168,7 +168,8 @@ static const char *name_of(const ls_outputs *j, int64_t sample, char out[32])
 
 static bool is_shown(const ls_outputs *j, int k)
 {
-    return j->as[k] == LS_AS_CLASSES || ls_type_count(&j->outputs[k].tensor.type) == 1;
+    return j->as[k] == LS_AS_CLASSES || j->as[k] == LS_AS_WORDS ||
+           ls_type_count(&j->outputs[k].tensor.type) == 1;
 }
 
 static ls_status check_shown(const ls_outputs *j)
@@ -191,6 +192,8 @@ static ls_status add_shown(const ls_outputs *j, ls_table *table, ls_json *json, 
     ls_str numbers[LS_OUTPUTS_MOST] = { 0 }, class[LS_OUTPUTS_MOST] = { 0 }, targets[LS_OUTPUTS_MOST] = { 0 };
     ls_status s = LS_OK;
     int n = 1;
+    if (ls_outputs_has_words(j))
+        return ls_outputs_words_show(j, table, json, cells[0], sample, row);
     ls_json_object(json, NULL);
     ls_json_text(json, "sample", cells[0]);
     for (int k = 0; k < j->n_outputs; k++) {
@@ -239,8 +242,10 @@ static ls_status show_all(ls_outputs *j)
     ls_column columns[1 + 3 * LS_OUTPUTS_MOST] = { { "sample", true, 0 } };
     char titles[2 * LS_OUTPUTS_MOST][160];
     ls_table table = { .n_columns = 1, .columns = columns };
+    if (ls_outputs_has_words(j))
+        columns[table.n_columns++] = (ls_column){ "word", true, 0 };
     for (int k = 0; k < j->n_outputs; k++) {
-        if (j->as[k] == LS_AS_CLASSES)
+        if (j->as[k] == LS_AS_CLASSES || j->as[k] == LS_AS_WORDS)
             columns[table.n_columns++] = (ls_column){ j->outputs[k].name, ls_outputs_texts(j, k) != NULL, 0 };
         columns[table.n_columns++] = (ls_column){ ls_outputs_column(titles[k], j, k), false, 0 };
     }
@@ -333,6 +338,8 @@ static ls_status find_mistakes(ls_outputs *j)
 static const char *by_default(const ls_recipe *r)
 {
     const ls_samples kind = ls_recipe_samples(r);
+    if (r->loss.n && r->loss.at[0].kind == LS_LOSS_IN_BATCH) /* the second text has an output, too */
+        return r->model.outputs.at[0].name;
     if (r->model.outputs.n)
         return NULL;
     return kind == LS_SAMPLES_IMAGES ? "probability" : kind == LS_SAMPLES_TEXT ? "predicted" : NULL;
@@ -428,6 +435,7 @@ static ls_status outputs_run(ls_outputs *j)
     if (!j->o->out)
         LS_TRY(check_shown(j));
     LS_TRY(open_samples(j));
+    LS_TRY(ls_outputs_words_open(j));
     LS_TRY(allocate(j));
     if (j->o->wrong)
         LS_TRY(find_mistakes(j));
@@ -457,6 +465,7 @@ ls_status ls_outputs_command(const ls_predict_opts *o, ls_saved_model *saved, co
     for (int i = 0; i < j.n_outputs; i++)
         free(j.outputs[i].tensor.data);
     ls_outputs_targets_release(&j);
+    ls_array_words_close(&j.words);
     free(j.worst);
     free(j.broken);
     if (j.named != j.set)

@@ -5,6 +5,8 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "outputs_command.h"
+#include "recipe/data_row.h"
+#include "screen/table.h"
 #include "split_choice.h"
 #include "step/predictor.h"
 
@@ -13,7 +15,12 @@ enum { LS_OUTPUTS_MOST = 16 };
 /* What is written of an output. The numbers of classes become their probabilities, and the class with the
  * highest one is written, too; so does the score of one class. Only where no --output asks for the numbers.
  */
-typedef enum ls_shown_as { LS_AS_NUMBERS, LS_AS_CLASSES, LS_AS_SCORE } ls_shown_as;
+typedef enum ls_shown_as {
+    LS_AS_NUMBERS,
+    LS_AS_CLASSES,
+    LS_AS_SCORE,
+    LS_AS_WORDS /* the class of each word of a text, which its first token has; it is the only output */
+} ls_shown_as;
 
 /* The target of an output: what the data set has, of a batch. */
 typedef struct ls_outputs_target {
@@ -37,11 +44,12 @@ typedef struct ls_outputs {
         outputs[LS_OUTPUTS_MOST];    /* types of a sample; data: of a batch */
     ls_shown_as as[LS_OUTPUTS_MOST]; /* of outputs */
     ls_outputs_target targets[LS_OUTPUTS_MOST];
-    bool paths;        /* the terminal shows the paths of files */
-    int n_targets;     /* outputs that have one */
-    ls_dataset *named; /* its labels have the names of classes; NULL: they have none */
-    int64_t *worst;    /* of --wrong: samples of the split, the worst mistake first */
-    bool *broken;      /* [batch]: images that cannot be read, which have no prediction */
+    ls_array_words words; /* LS_AS_WORDS: of all rows of the file */
+    bool paths;           /* the terminal shows the paths of files */
+    int n_targets;        /* outputs that have one */
+    ls_dataset *named;    /* its labels have the names of classes; NULL: they have none */
+    int64_t *worst;       /* of --wrong: samples of the split, the worst mistake first */
+    bool *broken;         /* [batch]: images that cannot be read, which have no prediction */
     ls_writer file;
 } ls_outputs;
 
@@ -67,6 +75,16 @@ void ls_outputs_number(ls_str *out, const ls_tensor *t, int64_t i, const char *n
 void ls_outputs_header(const ls_outputs *j, ls_str *out);
 /* Sample `row` of the batch. */
 ls_status ls_outputs_line(const ls_outputs *j, ls_str *out, int64_t sample, int64_t row, bool json);
+
+/* outputs_words.c: a class for each word. A word that the text was cut before has none. */
+bool ls_outputs_has_words(const ls_outputs *j);
+ls_status ls_outputs_words_open(ls_outputs *j); /* when the set is open */
+void ls_outputs_words_header(const ls_outputs *j, ls_str *out);
+/* Sample `row` of the batch: of CSV a line for each word, of JSON a line with a list. */
+ls_status ls_outputs_words_line(const ls_outputs *j, ls_str *out, int64_t sample, int64_t row, bool json);
+/* A row of the terminal's table for each word, and the list. */
+ls_status ls_outputs_words_show(const ls_outputs *j, ls_table *table, ls_json *json, const char *name,
+                                int64_t sample, int64_t row);
 
 /* outputs_targets.c: what samples of the data set have for an output of classes or numbers. Files of new
  * rows, .npy and --output have none. */

@@ -146,6 +146,8 @@ static void add_targets(const ls_outputs *j, ls_str *out, int64_t row, bool json
 ls_status ls_outputs_line(const ls_outputs *j, ls_str *out, int64_t sample, int64_t row, bool json)
 {
     char name[160];
+    if (ls_outputs_has_words(j))
+        return ls_outputs_words_line(j, out, sample, row, json);
     LS_TRY(add_sample(j, out, sample, json));
     if (j->broken[row]) {
         add_nothing(j, out, json);
@@ -176,6 +178,10 @@ void ls_outputs_header(const ls_outputs *j, ls_str *out)
 {
     ls_str column = { 0 };
     char name[160];
+    if (ls_outputs_has_words(j)) {
+        ls_outputs_words_header(j, out);
+        return;
+    }
     ls_str_add(out, j->set->file ? "sample,file" : ls_weighted_row(j->set, 0) >= 0 ? "sample,row" : "sample");
     for (int k = 0; k < j->n_outputs; k++) {
         const int64_t count = ls_type_count(&j->outputs[k].tensor.type);

@@ -15,7 +15,7 @@ bool ls_outputs_kind(const ls_outputs *j, const char *end)
 const char *ls_outputs_texts(const ls_outputs *j, int k)
 {
     const ls_recipe *r = j->saved.recipe;
-    for (int i = 0; i < r->loss.n && j->as[k] == LS_AS_CLASSES; i++)
+    for (int i = 0; i < r->loss.n && (j->as[k] == LS_AS_CLASSES || j->as[k] == LS_AS_WORDS); i++)
         if (!strcmp(r->loss.at[i].of, j->outputs[k].name))
             return ls_recipe_class_names(r, r->loss.at[i].target ? r->loss.at[i].target : r->loss.at[i].of);
     return NULL;
@@ -69,9 +69,12 @@ ls_shown_as ls_outputs_shown_as(const ls_outputs *j, int k)
         return LS_AS_NUMBERS;
     for (int i = 0; i < r->loss.n; i++)
         if (!strcmp(r->loss.at[i].of, j->outputs[k].name))
-            return r->loss.at[i].kind == LS_LOSS_BCE ? LS_AS_SCORE
-                   : r->loss.at[i].kind == LS_LOSS_CROSS_ENTROPY && count == t->dims[t->ndim - 1]
-                       ? LS_AS_CLASSES
+            return r->loss.at[i].kind == LS_LOSS_BCE             ? LS_AS_SCORE
+                   : r->loss.at[i].kind != LS_LOSS_CROSS_ENTROPY ? LS_AS_NUMBERS
+                   : count == t->dims[t->ndim - 1]               ? LS_AS_CLASSES
+                   : r->model.outputs.n == 1 && ls_recipe_has_tags(r, &r->loss.at[i]) &&
+                           !strcmp(r->data.type, "arrays")
+                       ? LS_AS_WORDS
                        : LS_AS_NUMBERS;
     return LS_AS_NUMBERS;
 }

@@ -10,8 +10,10 @@
 #include "base/json.h"
 #include "base/log.h"
 #include "base/sys.h"
+#include "ckpt/adapter.h"
 #include "ckpt/checkpoint.h"
 #include "ckpt/dcp.h"
+#include "recipe/model_row.h"
 #include "recipe/recipe_fields.h"
 #include "recipe/recipe_use.h"
 #include "record/remote.h"
@@ -23,6 +25,7 @@
 #include "loop/module_record.h"
 #include "recipe/shared_model.h"
 #include "setup/base.h"
+#include "setup/folder.h"
 #include "step/trainer.h"
 
 static ls_status from_run(ls_saved_model *t, const char *dir, const ls_recipe_arg *arg)
@@ -149,6 +152,43 @@ ls_status ls_saved_model_open(ls_saved_model *t, const ls_recipe_arg *arg)
     return s;
 }
 
+bool ls_saved_model_is_folder(const ls_recipe_arg *arg)
+{
+    return ls_dir_exists(arg->name) && !ls_file_in(arg->name, "recipe.yaml") &&
+           !ls_checkpoint_is(arg->name) && (ls_file_in(arg->name, "config.json") || ls_adapter_is(arg->name));
+}
+
+static ls_status check_folder_data(const ls_recipe *r, const char *folder)
+{
+    const bool pairs = ls_model_reads_sources(ls_recipe_model(r));
+    const char *const keys[] = { "data.eval_text", pairs ? "data.source_length" : "data.seq_length" };
+    for (int i = 0; i < 2; i++)
+        if (strcmp(ls_recipe_origin(r, keys[i]), "--set") != 0)
+            return ls_fail(
+                LS_E_USAGE,
+                "%s: a folder of a model has no data to evaluate it on; name a file and the tokens "
+                "of a sample: --set data.eval_text=FILE --set %s=512 (and other keys of data), or "
+                "write a recipe with model.init: %s",
+                folder, keys[1], folder);
+    return LS_OK;
+}
+
+ls_status ls_saved_model_open_folder(ls_saved_model *t, const ls_recipe_arg *arg)
+{
+    *t = (ls_saved_model){ 0 };
+    if (arg->best)
+        return ls_fail(LS_E_USAGE,
+                       "--best chooses among the checkpoints of a run, and %s is a model's folder",
+                       arg->name);
+    LS_TRY(ls_folder_recipe(&t->recipe, arg->name, arg->n_sets, arg->sets));
+    ls_status s = check_folder_data(t->recipe, arg->name);
+    if (s == LS_OK && !t->recipe->eval.batch)
+        t->recipe->eval.batch = 1; /* a whole step's samples may be too many */
+    if (s != LS_OK)
+        ls_saved_model_release(t);
+    return s;
+}
+
 bool ls_saved_model_several(const ls_saved_model *t) { return t->recipe->workers.max > 1; }
 
 void ls_saved_model_release(ls_saved_model *t)
@@ -253,23 +293,34 @@ ls_status ls_saved_model_blame_model(const ls_saved_model *t, ls_status s)
     return s;
 }
 
+/* The weights of a checkpoint, with the base that it leaves out. */
+static ls_status open_checkpoint(ls_checkpoint *c, const ls_saved_model *t, ls_group *g, int64_t *step)
+{
+    const ls_recipe *r = t->recipe;
+    LS_TRY(ls_checkpoint_open(
+        c, t->checkpoint, r->checkpoint.verify == LS_VERIFY_CHOICE_FULL ? LS_VERIFY_FULL : LS_VERIFY_SIZES,
+        g));
+    *step = step_of(c->trainer, t->checkpoint);
+    if (!g || ls_group_rank(g) == 0)
+        ls_saved_model_check_module(t);
+    ls_status s = ls_base_join(c, r, g, NULL);
+    if (s == LS_OK && r->eval.ema)
+        s = ls_checkpoint_use_ema(c);
+    if (s != LS_OK)
+        ls_checkpoint_release(c);
+    return s;
+}
+
 ls_status ls_saved_model_trainer(const ls_saved_model *t, ls_group *g, ls_setup *s, ls_trainer **out,
                                  int64_t *step)
 {
-    ls_checkpoint c;
+    ls_checkpoint c = { 0 };
+    *step = 0;
     LS_TRY(set_up(s, t, g));
-    LS_TRY(ls_checkpoint_open(
-        &c, t->checkpoint,
-        t->recipe->checkpoint.verify == LS_VERIFY_CHOICE_FULL ? LS_VERIFY_FULL : LS_VERIFY_SIZES, g));
-    *step = step_of(c.trainer, t->checkpoint);
-    if (!g || ls_group_rank(g) == 0)
-        ls_saved_model_check_module(t);
-    ls_status status = ls_base_join(&c, t->recipe, g, NULL);
-    if (status == LS_OK && t->recipe->eval.ema)
-        status = ls_checkpoint_use_ema(&c);
-    if (status == LS_OK)
-        status = ls_recipe_blame(t->recipe,
-                                 ls_trainer_create_with(out, ls_recipe_build, t->recipe, &s->trainer));
+    LS_TRY(t->checkpoint ? open_checkpoint(&c, t, g, step)
+                         : ls_checkpoint_together(g, ls_setup_weights(&c.weights, t->recipe)));
+    ls_status status = ls_recipe_blame(t->recipe,
+                                       ls_trainer_create_with(out, ls_recipe_build, t->recipe, &s->trainer));
     if (status == LS_OK) {
         status = ls_saved_model_blame_model(t, ls_trainer_load(*out, c.weights));
         if (status != LS_OK)

@@ -6,13 +6,17 @@
 
 typedef struct ls_saved_model {
     ls_recipe *recipe;
-    char *checkpoint; /* directory of the weights */
+    char *checkpoint; /* directory of the weights; NULL: they are those of model.init */
     char *run;        /* run directory, NULL for a bare checkpoint */
 } ls_saved_model;
 
 /* Opens the model that `arg` names. The message of an error lists the places that were searched. The recipe
  * has numbers of ranks and cores only if `arg` gives them, whatever trained the weights. Local. */
 ls_status ls_saved_model_open(ls_saved_model *t, const ls_recipe_arg *arg);
+/* Whether `arg` is a Hugging Face or PEFT folder, which ls_saved_model_open does not take. Local. */
+bool ls_saved_model_is_folder(const ls_recipe_arg *arg);
+/* Opens it to be evaluated on the data that --set names. LS_E_USAGE: it names none. Local. */
+ls_status ls_saved_model_open_folder(ls_saved_model *t, const ls_recipe_arg *arg);
 void ls_saved_model_release(ls_saved_model *t);
 
 /* Logs how `set` and its tokenizer differ from those that the weights were trained with, and returns that

@@ -84,7 +84,7 @@ static ls_status open_tokenizer(ls_text_model *m, const char *folder)
     free(file);
     LS_TRY(s);
     char *config = NULL;
-    s = folder ? ls_folder_config(&config, folder, r->train.lora.base) : LS_OK;
+    s = folder ? ls_folder_config(&config, folder, r->checkpoint.base) : LS_OK;
     if (config)
         s = ls_folder_ends(m->ends, LS_MAX_ENDS, &m->n_ends, config);
     free(config);

@@ -477,7 +477,7 @@ static ls_status report(const training *t, ls_status s, char message[4096], cons
 
 ls_status ls_train_command(const ls_train_opts *o, const ls_ui *ui)
 {
-    training t = { .mark = ls_launch_lead(), .classes = -1 };
+    training t = { .mark = ls_launch_lead(), .classes = -1, .loop.until = o->until };
     t.workers = (ls_workers){ .named = &o->recipe,
                               .recipe = &t.loop.recipe,
                               .setup = &t.setup,

@@ -17,8 +17,8 @@ static const ls_unet_config UNET = { .input = { "x", { LS_F32, 3, { 1, 4, 4 } } 
                                      .output = { "y", { LS_F32, 2, { 4, 4 } } },
                                      .channels = 2,
                                      .levels = 1 };
-static const ls_bert_config BERT = { .input = "ids",
-                                     .tokens = 4,
+static const ls_bert_config BERT = { .n_inputs = 1,
+                                     .inputs = (const ls_port[]){ { "ids", { LS_I32, 1, { 4 } } } },
                                      .vocab_size = 9,
                                      .hidden_size = 8,
                                      .mlp_size = 8,

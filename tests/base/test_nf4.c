@@ -6,6 +6,7 @@
 #include "base/bf16.h"
 #include "base/nf4.h"
 #include "base/sha.h"
+#include "support/nf4_numbers.h"
 #include "support/support.h"
 
 enum { NUMBERS = 1 << 20, SCALES = NUMBERS / LS_NF4_BLOCK, NESTED = SCALES / LS_NF4_NESTED };
@@ -13,21 +14,6 @@ enum { NUMBERS = 1 << 20, SCALES = NUMBERS / LS_NF4_BLOCK, NESTED = SCALES / LS_
 static float x[NUMBERS], scales[SCALES], back[NUMBERS];
 static uint16_t half[NUMBERS];
 static uint8_t codes[NUMBERS / 2], bytes[SCALES];
-
-/* Sums of four pieces of a random word, of thirteen sizes: exact in f32. */
-static void fill(void)
-{
-    for (uint64_t i = 0; i < NUMBERS; i++) {
-        uint64_t z = (i + 1) * 0x9E3779B97F4A7C15u;
-        z = (z ^ z >> 30) * 0xBF58476D1CE4E5B9u;
-        z = (z ^ z >> 27) * 0x94D049BB133111EBu;
-        z ^= z >> 31;
-        int64_t sum = -131070;
-        for (int k = 0; k < 64; k += 16)
-            sum += (int64_t)(z >> k & 0xffff);
-        x[i] = (float)(sum * (int64_t)(1 + i / 64 * 7 % 13)) * 0x1p-22f;
-    }
-}
 
 static void expect(const char *want, const void *data, size_t n)
 {
@@ -43,7 +29,8 @@ static void a_million_numbers(void **state)
 {
     (void)state;
     float nested[NESTED], offset, map[LS_NF4_MAP];
-    fill();
+    for (int i = 0; i < NUMBERS; i++)
+        x[i] = nf4_number((uint64_t)i);
     expect("693866677027c691247dff578c3d61fdbd92f0333606aabaccee9b6e4c5bb539", x, sizeof x);
     for (int i = 0; i < SCALES; i++) {
         scales[i] = ls_nf4_largest(x + i * LS_NF4_BLOCK);

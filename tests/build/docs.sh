@@ -6,10 +6,10 @@
 #   phrases    no page, help text, comment or string literal of src (messages, meanings of recipe keys) has a phrase of banned_phrases.txt; codespell, where it is
 #              installed, finds no misspelling
 #   commands   blocks that are marked to be run end well, and print what the page shows
-# With PAGEs it only runs their blocks. With --python as first PAGE it runs the pages that have blocks of Python, these blocks too; it ends as skipped
-# where a module is missing. PYTHON names the Python (default python3).
-# Marks of a block: ```sh run, ```python run (where Python has numpy; ```sh run numpy needs it, too; ```python run torch and
-# ```python run torchvision need these), ```yaml file=NAME (makes that file), and ```output, whose
+# With PAGEs it only runs their blocks, also those of Python. With --python as first PAGE it runs the pages that have blocks of Python, these blocks too. Both
+# end as skipped where a module is missing. PYTHON names the Python (default python3).
+# Marks of a block: ```sh run, ```python run (where Python has numpy; ```sh run numpy needs it, too; ```python run torch,
+# ```python run torchvision and, with PAGEs, ```python run transformers need these), ```yaml file=NAME (makes that file), and ```output, whose
 # lines the block before it printed: numbers may differ, a line may end in " ...". <!-- run: COMMAND --> runs what a reader has no need to see.
 # Each page is run in a folder of its own, which has the quickstart's first.yaml.
 set -uo pipefail
@@ -26,13 +26,17 @@ count() { while IFS= read -r line; do bad "$line"; done; } # every line of stand
 mapfile -t pages < <(find docs README.md ARCHITECTURE.md CONTRIBUTING.md -name '*.md' | LC_ALL=C sort)
 
 modules=' ' missing=
-if [ "${3-}" = --python ]; then
-    mapfile -t pages < <(grep -lE '^```(python run|sh run numpy)' "${pages[@]}")
-    for module in numpy torch torchvision; do
+find_modules() { # MODULE...
+    for module; do
         "$python" -c "import $module" 2>/dev/null && modules+="$module " || missing="${missing:-blocks that need modules of Python:} $module"
     done
+}
+if [ "${3-}" = --python ]; then
+    mapfile -t pages < <(grep -lE '^```(python run|sh run numpy)' "${pages[@]}")
+    find_modules numpy torch torchvision
 elif [ $# -gt 2 ]; then
     pages=("${@:3}")
+    find_modules numpy torch torchvision transformers
 else
 
 # ---- links
@@ -225,7 +229,7 @@ script() {
     /^```yaml file=/ { sub(/.*file=/, ""); print "cat >" $0 " <<\"END_OF_BLOCK\""; block = 1; next }
     function has(name) { return index(modules, " " name " ") }
     /^```sh run( numpy)?$/ && (!/numpy/ || has("numpy")) { print "run " page ":" FNR " bash -eo pipefail <<\"END_OF_BLOCK\""; block = 1; next }
-    /^```python run( torch(vision)?)?$/ && has(NF == 3 ? $3 : "numpy") { print "run " page ":" FNR " " python " <<\"END_OF_BLOCK\""; block = 1; next }
+    /^```python run( torch(vision)?| transformers)?$/ && has(NF == 3 ? $3 : "numpy") { print "run " page ":" FNR " " python " <<\"END_OF_BLOCK\""; block = 1; next }
     /^```output$/ { print "printed " page ":" FNR " <<\"END_OF_BLOCK\""; block = 1; next }
     /^```/ { other = 1; next }
     block { print }

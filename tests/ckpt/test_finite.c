@@ -47,9 +47,9 @@ static void make(three *t, ls_dtype d, bool strict)
 
 static ls_status save(const three *t, const char *dir)
 {
-    uint64_t bytes;
+    ls_saved saved;
     const ls_checkpoint_contents c = { "{}", "{}", .model = t->list };
-    return ls_checkpoint_save(dir, &c, NULL, &bytes);
+    return ls_checkpoint_save(dir, &c, NULL, &saved);
 }
 
 static ls_status load(three *t, const char *dir)

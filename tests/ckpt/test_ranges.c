@@ -6,6 +6,7 @@
 #include <unistd.h>
 #include "base/file.h"
 #include "ckpt/checkpoint.h"
+#include "ckpt/element_digest.h"
 #include "ckpt/manifest.h"
 #include "support/ranks.h"
 #include "support/support.h"
@@ -36,6 +37,7 @@ typedef struct job {
     bool differ; /* the tensor with the hole lies differently on the ranks, so its checksums are joined */
     int failing; /* rank that names a tensor as none may be named; -1: none */
     ls_verify how;
+    ls_saved *saved; /* gets what rank 0 knows; NULL: nobody asks */
 } job;
 
 /* The whole list is one line of elements; `seed` decides where it is divided among the ranks. */
@@ -96,9 +98,12 @@ static ls_status save(ls_group *g, void *context)
     e->differ = j->differ;
     if (rank == j->failing)
         t[1][3].name = "__metadata__";
-    uint64_t bytes;
-    LS_TRY(ls_checkpoint_save(j->dir, &c, g, &bytes));
-    return bytes > 2 * 4 * 4900 ? LS_OK : ls_fail(LS_E_INTERNAL, "%llu bytes", (unsigned long long)bytes);
+    ls_saved saved;
+    LS_TRY(ls_checkpoint_save(j->dir, &c, g, &saved));
+    if (rank == 0 && j->saved)
+        *j->saved = saved;
+    return saved.bytes > 2 * 4 * 4900 ? LS_OK
+                                      : ls_fail(LS_E_INTERNAL, "%llu bytes", (unsigned long long)saved.bytes);
 }
 
 static ls_status load_from(const ls_checkpoint *c, const job *j, int rank)
@@ -143,16 +148,24 @@ static void any_ranks_write_the_same(void **state)
     for (uint64_t max_file = 0; max_file <= 9000; max_file += 9000) {
         char one[512], many[512];
         snprintf(one, sizeof one, "%s", ls_test_path(max_file ? "one/sharded" : "one/whole"));
-        ASSERT_OK(save(NULL, &(job){ .dir = one, .ranks = 1, .max_file = max_file, .failing = -1 }));
+        ls_saved alone, together;
+        ASSERT_OK(save(
+            NULL, &(job){ .dir = one, .ranks = 1, .max_file = max_file, .failing = -1, .saved = &alone }));
+        assert_true(alone.model && alone.optimizer && alone.model != alone.optimizer);
         int files;
         ASSERT_OK(ls_checkpoint_verify(one, LS_VERIFY_FULL, &files));
         assert_int_equal(files, max_file ? 10 : 4);
         for (uint32_t k = 0; k < 5; k++) {
             const int ranks = (int[]){ 2, 4, 3, 8, 1 }[k];
             snprintf(many, sizeof many, "%s", ls_test_path("many/step-1"));
-            ASSERT_OK(run_ranks(
-                ranks, save,
-                &(job){ .dir = many, .ranks = ranks, .seed = k, .max_file = max_file, .failing = -1 }));
+            ASSERT_OK(run_ranks(ranks, save,
+                                &(job){ .dir = many,
+                                        .ranks = ranks,
+                                        .seed = k,
+                                        .max_file = max_file,
+                                        .failing = -1,
+                                        .saved = &together }));
+            assert_true(together.model == alone.model && together.optimizer == alone.optimizer);
             for (int i = 0; i < (max_file ? 3 : 4); i++)
                 ls_test_same_file(one, many, max_file ? SHARDS[i] : WHOLE[i]);
             ASSERT_OK(load(NULL, &(job){ .dir = many, .ranks = 1, .how = LS_VERIFY_FULL }));
@@ -162,6 +175,20 @@ static void any_ranks_write_the_same(void **state)
             ASSERT_OK(ls_checkpoint_remove(many));
         }
     }
+}
+
+/* A digest is the sum of its parts, and knows places, names and types. */
+static void digests(void **state)
+{
+    (void)state;
+    const float numbers[4] = { 1, 2, 3, 4 }, swapped[4] = { 1, 3, 2, 4 };
+    const uint64_t seed = ls_element_seed("a", LS_F32),
+                   whole = ls_element_digest(seed, numbers, sizeof *numbers, 0, 4);
+    assert_true(whole == ls_element_digest(seed, numbers + 3, sizeof *numbers, 3, 1) +
+                             ls_element_digest(seed, numbers, sizeof *numbers, 0, 3));
+    assert_true(whole != ls_element_digest(seed, swapped, sizeof *numbers, 0, 4));
+    assert_true(whole != ls_element_digest(ls_element_seed("b", LS_F32), numbers, sizeof *numbers, 0, 4));
+    assert_true(whole != ls_element_digest(ls_element_seed("a", LS_I32), numbers, sizeof *numbers, 0, 4));
 }
 
 /* Every byte has one writer; a rank that fails ends the save on all, and nothing is left. */
@@ -460,9 +487,13 @@ static void only_the_range_is_proved(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(any_ranks_write_the_same), cmocka_unit_test(failures),
-        cmocka_unit_test(columns_are_few_pieces),   cmocka_unit_test(the_cause_is_told),
-        cmocka_unit_test(damage_is_found_together), cmocka_unit_test(any_damage_is_named),
+        cmocka_unit_test(any_ranks_write_the_same),
+        cmocka_unit_test(digests),
+        cmocka_unit_test(failures),
+        cmocka_unit_test(columns_are_few_pieces),
+        cmocka_unit_test(the_cause_is_told),
+        cmocka_unit_test(damage_is_found_together),
+        cmocka_unit_test(any_damage_is_named),
         cmocka_unit_test(only_the_range_is_proved),
     };
     return cmocka_run_group_tests(tests, fill, NULL);

@@ -98,21 +98,22 @@ static ls_status save(ls_group *g, void *context)
         p->mine[3].first--;
     if (rank == 1 && j->wrong == 3)
         p->tensors[2].name = "__metadata__";
-    uint64_t bytes, files = 0;
+    uint64_t files = 0;
+    ls_saved saved;
     ls_status s = ls_checkpoint_save(
         j->dir,
         &(ls_checkpoint_contents){
             .config = "{}", .trainer = "{}", .model = p->list, .optimizer = p->list, .per_rank = true },
-        g, &bytes);
+        g, &saved);
     for (int r = 0; r < j->ranks && s == LS_OK && rank == 0; r++)
         for (int l = 0; l < 2; l++) {
             char path[700];
             snprintf(path, sizeof path, "%s/%s-rank-%05d.safetensors", j->dir, l ? "optimizer" : "model", r);
             files += (uint64_t)ls_file_size(path);
         }
-    if (s == LS_OK && rank == 0 && files != bytes)
+    if (s == LS_OK && rank == 0 && files != saved.bytes)
         s = ls_fail(LS_E_INTERNAL, "%llu bytes, and says %llu", (unsigned long long)files,
-                    (unsigned long long)bytes);
+                    (unsigned long long)saved.bytes);
     free(p);
     return s;
 }

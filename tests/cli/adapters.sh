@@ -59,6 +59,14 @@ refused 2 'runs/base/checkpoints/.* has no adapters' export runs/base --merge --
 
 # ---- model.init and predict take the folder; its settings come along
 try 0 predict adapter --prompt one --tokens 5 --set data.tokenizer=bytes --set data.seq_length=16; cmp out said || bad "the folder generates another text than the run"
+# eval of a folder: the data is on the command line, the numbers are those of the run
+read_it=(--set data.eval_text=text.txt --set data.documents=line --set data.tokenizer=bytes --set data.seq_length=16)
+try 0 eval adapter "${read_it[@]}"; diff <(grep -o 'loss .*)' out) <(grep -o 'loss .*)' loss) || bad "the folder has another loss than the run"
+try 0 eval adapter "${read_it[@]}" --workers 2 --json; has out '^\{"model":"adapter"'
+try 0 eval merged "${read_it[@]}"; diff <(grep -o 'loss [0-9.]\{6\}' out) <(grep -o 'loss [0-9.]\{6\}' loss) || bad "the merged folder has another loss"
+refused 2 'adapter: a folder of a model has no data to evaluate it on; name a file and the tokens of a sample: --set data.eval_text=FILE --set data.seq_length=512' eval adapter
+refused 2 'merged: a folder of a model has no data' eval merged --set data.eval_text=text.txt
+refused 2 '--best chooses among the checkpoints of a run, and adapter is' eval adapter --best
 sed 's/lora}/on}/; s/init: base/init: adapter/; s/lora: {rank: 2, alpha: 6}, //' lora.yaml >on.yaml
 try 0 train on.yaml --set train.steps=1; has err '1024 of the parameters trained'
 has runs/on/checkpoints/latest/adapter_config.json "$work/base\",\"r\":2,\"lora_alpha\":6"
@@ -68,7 +76,7 @@ refused 2 'the base of this adapter is .*base, which is not there; name it with 
 try 0 predict adapter --base moved --prompt one --tokens 5 --set data.tokenizer=bytes --set data.seq_length=16; cmp out said || bad "--base: another text"
 try 0 predict runs/lora --base moved --prompt one --tokens 5; cmp out said || bad "--base: another text of the run"
 try 0 export adapter --merge --base moved --to again.safetensors; cmp merged.safetensors again.safetensors || bad "--base: other merged weights"
-try 0 train lora.yaml -q --set train.lora.base=moved --set train.steps=5
+try 0 train lora.yaml -q --set checkpoint.base=moved --set train.steps=5
 mv moved base
 
 # ---- what must not change
@@ -82,7 +90,7 @@ refused 2 'its adapters belong to other weights' predict runs/lora --prompt one
 cp runs/base/checkpoints/latest/model.safetensors base/model.safetensors
 
 try 0 export runs/base --to dcp --format dcp --optimizer
-refused 2 '--resume dcp: with train.lora a run continues from its own checkpoints' train lora.yaml --set run.name=x --resume dcp
+refused 2 '--resume dcp: with train.lora or checkpoint.frozen: reference a run continues from its own checkpoints' train lora.yaml --set run.name=x --resume dcp
 
 # ---- settings that name nothing, or do not fit
 refused 2 'train.lora.targets: p_proj: the model has no linear layer whose name ends so' train lora.yaml --set run.name=x --set 'train.lora.targets=[q_proj, p_proj]'

@@ -31,6 +31,10 @@ near tp 1e-4
 try 0 train bert.yaml --set run.name=stopped --set train.epochs=3
 try 0 train bert.yaml --set run.name=stopped
 cmp runs/bert/checkpoints/latest/model.safetensors runs/stopped/checkpoints/latest/model.safetensors || bad "$what: a restart changes a bit"
+try 0 train bert.yaml --set run.name=dropout --set model.dropout=0.1 --set model.attention_dropout=0.1 # as published models have it
+try 0 train bert.yaml --set run.name=dropout2 --set model.dropout=0.1 --set model.attention_dropout=0.1 --workers 2
+cmp runs/dropout/checkpoints/latest/model.safetensors runs/dropout2/checkpoints/latest/model.safetensors || bad "$what: ranks change a bit"
+has runs/bert/checkpoints/latest/config.json '"architectures":\["BertForSequenceClassification"\].*"problem_type":"single_label_classification"'
 has runs/bert/checkpoints/latest/config.json '"id2label":\{"0":"law","1":"praise","2":"weather"\}'
 printf 'review\n"Rough winds do shake"\nLOVE is not love\n' >new.csv
 try 0 predict runs/bert new.csv
@@ -46,7 +50,7 @@ Shall I compare thee to a summer's day,O PER O PER O O TIME TIME
 coral is red,THING O O
 EOT
 cat >tags.yaml <<EOT
-model: {init: $golden, init_strict: false, inputs: {words: [16]}, outputs: {tags: [16, 4]}, reset: classifier}
+model: {init: $golden, inputs: {words: [16]}, outputs: {tags: [16, 4]}, reset: classifier}
 data: {type: arrays, train: {words: tags.csv, tags: tags.csv}, eval: {words: tags.csv, tags: tags.csv}, tokenizer: $golden}
 loss: {type: cross_entropy, of: tags}
 train: {epochs: 20, global_batch: 3, micro_batch: 1, drop_last: false}
@@ -54,15 +58,60 @@ optimizer: {type: adamw, lr: 1e-2}
 threads: 1
 EOT
 try 0 train tags.yaml
+has runs/tags/checkpoints/latest/config.json '"architectures":\["BertForTokenClassification"\].*"id2label":\{"0":"O","1":"PER",.*"label2id":\{"O":0'
 has runs/tags/recipe.yaml 'class_names: \{tags: "O,PER,THING,TIME"\}'
 try 0 eval runs/tags # of 15 words the last is cut off
 has out 'accuracy 1.0000  \(14 of 14\)'
+try 0 predict runs/tags # a line for each word
+has out '^eval 0 +summer.s +TIME +0'
+has out '^eval 0 +day *$' # the text was cut before it
+has out '^eval 1 +winds, +THING +0'
+times 16 out .
+printf 'words\nRough coral is red\n"a, ""b"""\n' >words.csv
+try 0 predict runs/tags words.csv --out words.out.csv
+has words.out.csv '^sample,word,tags,tags.probability$'
+has words.out.csv '^0,coral,THING,0'
+has words.out.csv '^1,"a,",'
+has words.out.csv '^1,"""b""",'
+times 7 words.out.csv .
+try 0 predict runs/tags --out words.out.jsonl
+once words.out.jsonl '^\{"sample":0,"words":\[\{"word":"Shall","tags":"O","tags.probability":0.*\{"word":"day","tags":null,"tags.probability":null\}\]\}$'
+try 0 predict runs/tags words.csv --json
+has out '"sample":"row 0","words":\[\{"word":"Rough"'
+try 0 predict runs/tags words.csv --output tags --out numbers.csv # of all tokens
+has numbers.csv '^sample,tags.0,.*,tags.63$'
+try 0 train tags.yaml --set run.name=part --set data.eval={} --set data.eval_fraction=0.4 --set train.epochs=1
+try 0 predict runs/part --out part.csv # with the row of the file, whose words they are
+has part.csv '^sample,row,word,tags'
+has part.csv '^0,[12],(Rough|coral),'
 try 0 train tags.yaml --set run.name=tags3 --workers 3
 cmp runs/tags/checkpoints/latest/model.safetensors runs/tags3/checkpoints/latest/model.safetensors || bad "$what: ranks change a bit"
 sed 's/O O$/O/' tags.csv >short.csv
 refused 1 'short.csv line 3, column "tags": 3 classes, and the text has 4 words' eval runs/tags --set "data.eval={words: short.csv, tags: short.csv}"
 sed 's/TIME TIME/TIME DAY/' tags.csv >other.csv
 refused 1 '"DAY" is not one of the classes O,PER,THING,TIME' eval runs/tags --set "data.eval={words: other.csv, tags: other.csv}"
+
+# ---- pairs of texts: [CLS] first [SEP] second [SEP], with token types
+cat >pair.yaml <<EOT
+model: {init: $golden, inputs: {pair: [2, 14]}, outputs: {kind: [3]}}
+data: {type: arrays, train: {pair: "$golden/pairs.csv:query,passage", kind: $golden/pairs.csv}, eval: {pair: "$golden/pairs.csv:query,passage", kind: $golden/pairs.csv}}
+loss: {type: cross_entropy, of: kind}
+train: {epochs: 1, global_batch: 8}
+optimizer: {type: adamw, lr: 1e-30}
+threads: 1
+EOT
+try 0 train pair.yaml
+has err 'pairs.csv:query,passage \(7 of 8 pairs of texts cut to 14 tokens\)'
+try 0 predict runs/pair --output kind --out logits.csv
+sed 1d logits.csv | cut -d, -f2- | tr ',' '\n' >have
+grep -o '"logits": \[[^]]*' "$golden/pairs.json" | tr -d '[' | cut -d: -f2 | tr ',' '\n' >want
+paste have want | awk '{ d = $1 - $2; if (d * d > 1e-11) bad = 1 } END { exit bad || NR != 24 }' || { bad "pairs: other logits than transformers'"; paste have want; }
+try 0 predict runs/pair "$golden/pairs.csv"
+refused 1 'the model takes pair i32 \[2, 14\]' predict runs/pair "$golden/pairs.csv:query"
+refused 2 'a pair of texts is two columns, x.csv:FIRST,SECOND, and \[2, tokens\]; here are 1 and 2 dimensions' train pair.yaml --set run.name=no --set "data.train.pair=$golden/pairs.csv:query"
+refused 2 '3 tokens leave no room for a text beside 3 special ones' train pair.yaml --set run.name=no --set "model.inputs={pair: [2, 3]}"
+refused 2 'does not say what a pair of texts becomes' train pair.yaml --set run.name=no --set data.tokenizer=bytes --set model.init=random --set model.vocab_size=257 --set model.type=bert
+refused 2 'a pair of texts has two token types, and the model has 1' train pair.yaml --set run.name=no --set model.token_types=1
 
 # ---- what does not fit
 sed '1s/.*/text,kind/' texts.csv >renamed.csv

@@ -34,6 +34,23 @@ what="lockstep chat"
 [ "$(wc -l <out)" -ge 2 ] || bad "$what: no two answers"
 cp out first
 "$lockstep" chat runs/whole --tokens 5 <lines >out 2>err; cmp -s out first || bad "$what: another answer"
+try 0 export runs/whole --to folder/ # it has the template that the run named
+has folder/chat_template.jinja "^\{% set im_end = eos_token %\}"
+"$lockstep" chat folder --tokens 5 <lines >out 2>err; cmp -s out first || bad "$what: another answer of the exported folder: $(cat err)"
+for one in "--top-k 1" "--top-p 1e-9"; do # the likeliest token is all that is left to draw
+    "$lockstep" chat runs/whole --tokens 5 --temperature 5 --seed 3 $one <lines >out 2>err; cmp -s out first || bad "$what $one: another answer"
+done
+"$lockstep" chat runs/whole --tokens 5 --temperature 5 --seed 3 <lines >out 2>err; cmp -s out first && bad "$what: nothing is drawn"
+refused 2 "top-k needs --temperature T" chat runs/whole --top-k 3
+refused 2 "top-k 0: " chat runs/whole --temperature 1 --top-k 0
+refused 2 "top-p 0: " chat runs/whole --temperature 1 --top-p 0
+refused 2 "top-p 1.5: " chat runs/whole --temperature 1 --top-p 1.5
+refused 2 "temperature -1: a number from 0 to 100" chat runs/whole --temperature -1
+# forgotten, and asked again: the caches are as they were
+printf 'number 3\n/reset\nnumber 3\n' >again
+"$lockstep" chat runs/whole --tokens 5 --temperature 3 --seed 1 <again >out 2>err || bad "$what: $(cat err)"
+half=$(($(wc -c <out) / 2))
+cmp -s <(head -c "$half" out) <(tail -c "$half" out) || bad "$what: asked again, it says something else: $(cat out)"
 echo /nothing | "$lockstep" chat runs/whole >out 2>err && bad "$what: takes any command"
 has err "/nothing: no such command"
 

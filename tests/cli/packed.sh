@@ -33,10 +33,23 @@ try 0 train recipe.yaml --set run.name=sequence --workers 2 "${tp[@]}" --set par
 first() { losses "$1" | head -1 | cut -c1-11; }
 [ "$(first tp)" = "$(first whole)" ] && [ "$(first sequence)" = "$(first whole)" ] || bad "axis tp: another loss: $(first tp; first sequence; first whole)"
 
+# axis cp splits the tokens of a window: the same losses within rounding, alone and with the others; any layout continues
+context() { try 0 train recipe.yaml --set run.name="$1" --workers "$2" --set "parallel.mesh=$3" "${@:4}"; [ "$(first "$1")" = "$(first whole)" ] || bad "$what: another loss: $(first "$1"; first whole)"; }
+context cp2 2 "{cp: 2}" --set train.steps=2
+context cptp 4 "{cp: 2, tp: 2}" --set train.steps=1 --set parallel.sequence=true --set model.vocab_size=258
+context cp4 4 "{dp: auto, cp: 2}" --set train.steps=1 --set parallel.data=ddp
+try 0 train recipe.yaml --set run.name=cp2 --set train.steps=0
+[ "$(losses cp2 | tail -1 | cut -c1-14)" = "$(losses whole | tail -1 | cut -c1-14)" ] || bad "$what: another loss: $(losses cp2 | tail -1; losses whole | tail -1)"
+refused 2 "positions has 128 tokens, which the 3 ranks of axis cp do not divide" plan recipe.yaml --workers 3 --set "parallel.mesh={cp: 3}"
+refused 2 "axis cp splits the tokens of a sample, and the model has no input \[batch, tokens\]" plan vit-fashion-mnist --workers 2 --set "parallel.mesh={cp: 2}"
+try 0 plan recipe.yaml --workers 2 --set "parallel.mesh={cp: 2}"; has out "activations linear \{cp: Shard\(0\)\}"
+try 0 train recipe.yaml --set run.name=dropcp --workers 2 --set model.attention_dropout=0.2 --set train.steps=1 --set "parallel.mesh={cp: 2}"
+
 # dropout of probabilities
 for workers in 1 2; do try 0 train recipe.yaml --set run.name=drop$workers --workers $workers --set model.attention_dropout=0.2 --set train.steps=2; done
 cmp runs/drop1/checkpoints/latest/model.safetensors runs/drop2/checkpoints/latest/model.safetensors || bad "$what: other weights than on one rank"
 [ "$(losses drop1 | head -1)" != "$(losses whole | head -1)" ] || bad "$what: nothing was dropped"
+[ "$(first dropcp)" = "$(first drop1)" ] || bad "axis cp drops others: $(first dropcp; first drop1)"
 
 # an evaluation has the same bits whatever stands beside a document, and however wide the window is
 loss() { grep -oE '"loss":[^,}]*' out; }

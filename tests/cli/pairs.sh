@@ -60,7 +60,7 @@ try 0 plan recipe.yaml --set data.train_text=none.csv
 
 # ---- what goes wrong, and what it cannot do
 refused 2 "\"text\" is also data.source" train recipe.yaml --set run.name=x --set data.target=text
-refused 2 "data.type pairs needs data.train_text" train recipe.yaml --set run.name=x --set data.train_text=
+refused 2 "data.type: pairs needs data.train_text" train recipe.yaml --set run.name=x --set data.train_text=
 refused 2 "--set data.target: pairs.csv has no column \"summary\"; its first line names: text, headline" train recipe.yaml --set run.name=x --set data.target=summary
 refused 2 "--set model.vocab_size: the tokenizer .*the model's vocabulary is 256: set it to 257" train recipe.yaml --set run.name=x --set model.vocab_size=256
 printf 'text,headline\na,b\nc\n' >ragged.csv

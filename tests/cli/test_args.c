@@ -281,6 +281,7 @@ static void options_of_verbs_need_and_exclude_others(void **state)
                  "--compare and --measure: give one of them: ");
     ASSERT_FAILS(PARSE("predict", "r", "--prompt", "x", "--top-k", "3", "--temperature", "0.0"), LS_E_USAGE,
                  "--top-k needs --temperature T, not --temperature 0.0");
+    ASSERT_FAILS(PARSE("chat", "r", "--top-p", "0.5"), LS_E_USAGE, "--top-p needs --temperature T");
     ASSERT_FAILS(PARSE("predict", "r", "--prompt", "x", "--beams", "2", "--temperature", "1"), LS_E_USAGE,
                  "--beams and --temperature: give one of them: beam search does not sample");
     ASSERT_OK(PARSE("predict", "r", "--prompt", "x", "--beams", "1", "--temperature", "1"));

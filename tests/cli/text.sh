@@ -172,7 +172,7 @@ TMPDIR=$work/tmp HOME=$work/home try 0 train recipe.yaml --dry-run --set run.nam
 [ ! -e runs/dry ] || bad "$what: a run of a dry run"
 
 # ---- what goes wrong
-refused 2 "data.type text needs data.tokenizer" train recipe.yaml --set run.name=x --set data.tokenizer=
+refused 2 "data.type: text needs data.tokenizer" train recipe.yaml --set run.name=x --set data.tokenizer=
 echo '{model: {type: mlp}, data: {type: text}}' >a.yaml; refused 2 "text is for models of text .llama, qwen2, [a-z0-9_, ]*., and model.type mlp" recipe a.yaml
 echo '{model: {type: llama}, data: {type: mnist}}' >b.yaml; refused 2 "and model.type llama is one of text" recipe b.yaml
 refused 2 "3 heads do not divide hidden_size 16" recipe recipe.yaml --set model.heads=3

@@ -61,7 +61,7 @@ static void refusals_show_the_arithmetic(void **state)
         { "dp:-1", 4, "axis dp has -1 ranks", "auto" },
         { "dp:1000000 shard:1000000 tp:1000000", 4, "= 1000000000000000000, but there are 4 ranks", "" },
         { "dp:2 dp:2", 4, "axis dp is there twice", "" },
-        { "dp:2 zz:2", 4, "no axis 'zz'", "only dp, data_parallel, shard, tp and pp have" },
+        { "dp:2 zz:2", 4, "no axis 'zz'", "only dp, data_parallel, shard, tp, cp and pp have" },
         { "", 4, "1 to 8 axes", "not 0" },
         { "dp:0", 0, "0 ranks", "1 to 1000000" },
     };
@@ -226,7 +226,7 @@ static void what_cannot_be_says_why(void **state)
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:1 tp:2", .tensor = " "), "tensor: ");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .rank = 2), "rank 2", "dp=2, which has ranks 0 to 1");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .rank = -1), "rank -1");
-    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .data = LS_DATA_NONE), "none", "2 data ranks",
+    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .data = LS_DATA_NONE), "none", "2 ranks of mesh dp=2",
               "fsdp, ddp or hybrid");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:4", .data = LS_DATA_HYBRID), "hybrid", "has no axis shard",
               "{dp: auto, shard: 2}");
@@ -311,6 +311,12 @@ static void choices_resolve(void **state)
     assert_string_equal(ls_parallel_replicate_axes(&LAYOUT("dp:2 shard:2", .data = LS_DATA_DDP)), "dp*shard");
     assert_string_equal(ls_parallel_replicate_axes(&LAYOUT("dp:2 shard:2", .data = LS_DATA_HYBRID)), "dp");
     assert_string_equal(ls_parallel_replicate_axes(&LAYOUT("dp:2")), "");
+    /* gradients are summed over the ranks that have tokens of the same samples, too */
+    assert_string_equal(ls_parallel_shard_axes(&LAYOUT("dp:2 cp:2 tp:2")), "dp*cp");
+    assert_string_equal(ls_parallel_replicate_axes(&LAYOUT("cp:2", .data = LS_DATA_DDP)), "cp");
+    assert_string_equal(ls_parallel_shard_axes(&LAYOUT("dp:2 shard:2 cp:2", .data = LS_DATA_HYBRID)),
+                        "shard*cp");
+    assert_int_equal(ls_mesh_data_ranks(&LAYOUT("dp:2 cp:2 tp:2").mesh), 2);
 }
 
 /* Every micro-batch is computed by exactly one data rank, and the sums associate as in one process: the ranks

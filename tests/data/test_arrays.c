@@ -4,8 +4,11 @@
 
 #include "files.h"
 
+#include "base/json.h"
 #include "data/arrays.h"
 #include "data/npy.h"
+
+#define BERT LS_TEST_SOURCE_DIR "/tests/golden/bert/"
 
 static char *dir;
 
@@ -121,6 +124,40 @@ static void fields_may_be_left_out(void **state)
     assert_true(one == 3);
     assert_true(set->digest != 0);
     ls_dataset_close(&set);
+}
+
+/* tests/golden/bert: what transformers' tokenizer makes of each pair, for several lengths. */
+static void pairs_of_texts_have_the_ids_of_transformers(void **state)
+{
+    (void)state;
+    json_t *root = json_load_file(BERT "pairs.json", 0, NULL);
+    const json_t *all = json_object_get(root, "pairs");
+    assert_int_equal(json_array_size(all), 4);
+    for (size_t i = 0; i < json_array_size(all); i++) {
+        const json_t *one = json_array_get(all, i), *ids = json_object_get(one, "ids"),
+                     *types = json_object_get(one, "types");
+        const int64_t n = json_integer_value(json_object_get(one, "tokens"));
+        ls_dataset *set;
+        assert_ok(open_set(&set, 1,
+                           (ls_array_field[]){ { .field = "pair",
+                                                 .file = BERT "pairs.csv:query,passage",
+                                                 .as = LS_I32,
+                                                 .tokenizer = BERT "tokenizer.json",
+                                                 .tokens = n } }));
+        assert_true(ls_type_equal(&set->fields[0].type, &LS_TYPE(LS_I32, 2, n)));
+        for (size_t row = 0; row < 8; row++) {
+            int32_t have[2][20];
+            assert_ok(set->read(set, (int64_t)row, (void *[]){ have }));
+            for (size_t k = 0; k < (size_t)n; k++) {
+                const json_t *id = json_array_get(json_array_get(ids, row), k),
+                             *type = json_array_get(json_array_get(types, row), k);
+                assert_int_equal(((int32_t *)have)[k], json_integer_value(id));
+                assert_int_equal(((int32_t *)have)[(size_t)n + k], json_integer_value(type));
+            }
+        }
+        ls_dataset_close(&set);
+    }
+    json_decref(root);
 }
 
 static void missing_numbers_have_a_mask(void **state)
@@ -366,12 +403,15 @@ static void one_row_is_not_divided(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(integers_keep_their_type), cmocka_unit_test(every_type_is_converted),
-        cmocka_unit_test(fields_may_be_left_out),   cmocka_unit_test(missing_numbers_have_a_mask),
-        cmocka_unit_test(labels_are_counted),       cmocka_unit_test(wrong_numbers_are_named),
-        cmocka_unit_test(wrong_files_are_named),    cmocka_unit_test(rows_are_held_out_by_class),
-        cmocka_unit_test(one_row_is_not_divided)
-    };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(integers_keep_their_type),
+                                        cmocka_unit_test(every_type_is_converted),
+                                        cmocka_unit_test(fields_may_be_left_out),
+                                        cmocka_unit_test(missing_numbers_have_a_mask),
+                                        cmocka_unit_test(labels_are_counted),
+                                        cmocka_unit_test(wrong_numbers_are_named),
+                                        cmocka_unit_test(wrong_files_are_named),
+                                        cmocka_unit_test(rows_are_held_out_by_class),
+                                        cmocka_unit_test(one_row_is_not_divided),
+                                        cmocka_unit_test(pairs_of_texts_have_the_ids_of_transformers) };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -78,6 +78,10 @@ static void forms_of_a_line(void **state)
     /* what the template does with variables */
     expect_only("{\"messages\":[" U("hi") "," A("yo") "],\"chat_template_kwargs\":{\"first\":\"!\"}}",
                 "{{ first }}" SMALL, LS_TRAIN_ON_ASSISTANT, "!u:hi;a:yo|;|>.......yo|");
+    /* an empty list of tools is none, and it is always the same day */
+    expect_only("{\"messages\":[" U("hi") "," A("yo") "],\"tools\":[]}",
+                "{{ 'none' if tools is none }}{{ strftime_now('%d %b %Y') }}" SMALL, LS_TRAIN_ON_ASSISTANT,
+                "none26 Jul 2024u:hi;a:yo|;|>.....................yo|");
 }
 
 #define TWO LINE(U("hi") "," A("yo") "," U("b") "," A("c"))

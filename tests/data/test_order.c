@@ -46,6 +46,20 @@ static void test_seed_and_epoch_matter(void **state)
         assert_int_equal(ls_order_index(&plain, 7, p), p);
 }
 
+/* With blocks, micro-batch m of a step is the same for any number of micro-batches in a step. */
+static void test_blocks(void **state)
+{
+    (void)state;
+    const ls_order one = { .n = 11, .global_batch = 4, .micro_batch = 4, .blocks = true },
+                   two = { .n = 11, .global_batch = 8, .micro_batch = 4, .blocks = true };
+    for (int64_t k = 0; k < 4; k++)
+        for (int64_t row = 0; row < 4; row++) {
+            const int64_t at = 4 * k + row, i = at < 11 ? at : -1;
+            assert_int_equal(ls_order_sample(&one, 0, k, 0, row), i);
+            assert_int_equal(ls_order_sample(&two, 0, k / 2, k % 2, row), i);
+        }
+}
+
 /* These exact orders are promised: a run resumed with a later version must see the same samples. */
 static void test_golden(void **state)
 {
@@ -146,8 +160,9 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_permutation), cmocka_unit_test(test_seed_and_epoch_matter),
-        cmocka_unit_test(test_golden),      cmocka_unit_test(test_deal),
-        cmocka_unit_test(test_refused),     cmocka_unit_test(test_fill),
+        cmocka_unit_test(test_golden),      cmocka_unit_test(test_blocks),
+        cmocka_unit_test(test_deal),        cmocka_unit_test(test_refused),
+        cmocka_unit_test(test_fill),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

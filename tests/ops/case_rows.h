@@ -135,16 +135,18 @@
       .attrs = ATTENTION_DROPPED(D, c), .at = LATER_HEADS(B, Tq, H, D), .prepare = prepare_attention, \
           .compare = COMPARE_SUM, .ulps = 4, \
           .reduce = Tq + Tk + D }
+/* Queries of a sequence from number `first` on, of `Tk`. */
+#define LATER_QUERIES(B, Tq, Tk, first, HD) BOX(3, { B, Tk, HD }, { 0, first, 0 }, { B, Tq, HD })
 /* Documents side by side: a position 0 begins one. With dropout (KEY) or without (ABSENT) */
-#define ATTEND_PACKED(about, B, H, G, D, T, attributes, key, box, positions) \
+#define ATTEND_PACKED(about, B, H, G, D, T, Tk, attributes, key, box, positions) \
     { .op = "attention", .what = about, .n_in = 7, \
-        .in = { X(B, T, H * D), X(B, T, G * D), X(B, T, G * D), ABSENT, ABSENT, key, positions }, \
-      .attrs = attributes, .at = box, .compare = COMPARE_SUM, .reduce = T + D, .extreme = EXTREME_LARGE }, \
+        .in = { X(B, T, H * D), X(B, Tk, G * D), X(B, Tk, G * D), ABSENT, ABSENT, key, positions }, \
+      .attrs = attributes, .at = box, .compare = COMPARE_SUM, .reduce = Tk + D, .extreme = EXTREME_LARGE }, \
     { .op = "attention_grad", .what = about, .n_in = 10, \
-      .in = { X(B, T, H * D), X(B, T, H * D), X(B, T, G * D), X(B, T, G * D), ABSENT, \
+      .in = { X(B, T, H * D), X(B, T, H * D), X(B, Tk, G * D), X(B, Tk, G * D), ABSENT, \
           RESULT(DATA, B, T, H * D), RESULT(STAT, B, H, T), ABSENT, key, positions }, \
       .attrs = attributes, .at = box, .prepare = prepare_attention, .compare = COMPARE_SUM, .ulps = 4, \
-          .reduce = 2 * T + D }
+          .reduce = 2 * Tk + D }
 /* The same with ids of the keys, some of which are padding */
 #define ATTEND_PADDED(about, B, H, G, D, Tq, Tk, c, bias, ids) \
     { .op = "attention", .what = about, .n_in = 5, \

@@ -74,6 +74,54 @@ static void recompute_and_fuse(void **state)
     }
 }
 
+/* Nodes of the op that are computed again, once what nothing reads is gone. */
+static int again(ls_graph *g, const ls_op *op)
+{
+    int n = 0;
+    for (int i = 0; i < g->n_nodes; i++)
+        n += g->nodes[i]->clone_of >= 0 && g->nodes[i]->op == op;
+    return n;
+}
+
+/* What save:OP names is kept, all else of the module is computed again, and no bit changes. */
+static void recompute_saves(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *words;
+        int linear, attention, gelu; /* computed again, in 3 blocks */
+    } CASES[] = {
+        { "class:EncoderBlock", 10, 3, 3 },
+        { "class:EncoderBlock save:linear", 0, 3, 3 },
+        { "class:EncoderBlock save:attention", 10, 0, 3 },
+        { "save:linear/2 class:EncoderBlock", 4, 3, 3 },
+        { "class:EncoderBlock save:linear save:attention save:gelu", 0, 0, 0 },
+    };
+    ls_units u;
+    ls_graph *plain = training(vit(&VIT, 3), LS_F32, LS_F32, &u);
+    for (size_t k = 0; k < sizeof CASES / sizeof CASES[0]; k++) {
+        ls_graph *g = copy_graph(plain);
+        ASSERT_OK(ls_pass_recompute(&g, CASES[k].words));
+        ASSERT_OK(ls_graph_verify(g));
+        ASSERT_OK(ls_pass_dce(&g));
+        expect_unchanged(plain, g, &u, false, CASES[k].words);
+        assert_int_equal(again(g, &ls_op_linear), CASES[k].linear);
+        assert_int_equal(again(g, ls_op_find("attention")), CASES[k].attention);
+        assert_int_equal(again(g, ls_op_find("gelu")), CASES[k].gelu);
+        clean(&g);
+        expect_unchanged(plain, g, &u, false, CASES[k].words);
+        ls_graph_destroy(&g);
+    }
+    ASSERT_FAILS(ls_pass_recompute(&plain, "class:EncoderBlock save:conv2d"), LS_E_USAGE, "recompute: ",
+                 "'save:conv2d': the modules that are computed again have no operation conv2d");
+    ls_graph_destroy(&plain);
+    ls_units_release(&u);
+    static const char *const none[] = { "save:",        "save:nothing",   "save:linear/0",
+                                        "save:linear/", "save:linear/2x", "class:linear" };
+    for (size_t k = 0; k < sizeof none / sizeof none[0]; k++)
+        assert_false(ls_recompute_saves(none[k], &(ls_recompute_save){ 0 }));
+}
+
 static void recompute_refuses(void **state)
 {
     (void)state;
@@ -189,9 +237,9 @@ static void tutorial_vit(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(recompute_and_fuse),   cmocka_unit_test(recompute_refuses),
-        cmocka_unit_test(recompute_odd_blocks), cmocka_unit_test(swiglu_is_computed_again),
-        cmocka_unit_test(tutorial_vit),
+        cmocka_unit_test(recompute_and_fuse),       cmocka_unit_test(recompute_refuses),
+        cmocka_unit_test(recompute_saves),          cmocka_unit_test(recompute_odd_blocks),
+        cmocka_unit_test(swiglu_is_computed_again), cmocka_unit_test(tutorial_vit),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -17,6 +17,7 @@ typedef struct useless {
 #define MASKS                                                                  \
     "model={type: unet, inputs: {x: [1, 32, 32]}, outputs: {y: [32, 32, 3]}}", \
         "loss={type: cross_entropy, of: y}"
+#define WEIGHTS LS_TEST_SOURCE_DIR "/tests/golden/mlp.safetensors"
 #define TEXT "data={type: text, train_text: a, tokenizer: bytes}"
 #define ARRAYS "data={type: arrays, train: {x: a.npy}, eval: {x: a.npy}}"
 static const useless USELESS[] = {

@@ -98,8 +98,12 @@ static void wrong_values_say_what_is_needed(void **state)
     SET_REFUSED("parallel.units={class: A}", "a text");
     SET_REFUSED("parallel.units=size:10 size:20", "two words size:N");
     SET_REFUSED("parallel.recompute=[class:A, \"size:10\"]",
-                "'class:A size:10': write none, units, or words");
+                "'class:A size:10': write none, or units, class:NAME");
+    SET_REFUSED("parallel.recompute=[class:A, \"save:nothing\"]", "write save:OP with an operation");
+    SET_REFUSED("parallel.recompute=\"save:linear\"", "it names no module");
     SET_REFUSED("parallel.recompute=units", "needs parallel.units");
+    REFUSED(MINIMAL "parallel: {recompute: units, units: \"size:5\"}\n",
+            "here.yaml:3: parallel.recompute: 'units': ", "not by size; or write class:NAME");
     SET_REFUSED("eval.generate.tokens=5", "eval.generate.tokens", "t5");
     SET_REFUSED("run.name=a/b", "folder's name");
     SET_REFUSED("run.name=..", "folder's name");
@@ -201,14 +205,14 @@ static void layouts_that_no_number_of_ranks_makes_right(void **state)
     REFUSED("model: {type: vit}\ndata: {type: mnist}\nparallel:\n  gather: map\n  offload: cpu\n",
             "here.yaml:4: parallel.gather: map keeps", "copy or auto");
     SET_REFUSED("parallel.mesh={dp: 2, rows: {size: 2}}",
-                "axis rows: {size: N, role: replicate | shard | tensor | pipeline} is needed");
+                "axis rows: {size: N, role: replicate | shard | tensor | context | pipeline} is needed");
     SET_REFUSED("parallel.mesh={dp: 2, rows: {size: 2, role: column}}",
-                "axis rows: {size: N, role: replicate | shard | tensor | pipeline} is needed");
+                "axis rows: {size: N, role: replicate | shard | tensor | context | pipeline} is needed");
     SET_REFUSED("parallel.data=hybrid", "--set parallel.data: hybrid shards over an axis shard",
                 "has no axis shard", "{dp: auto, shard: 2}");
     SET_REFUSED("parallel={data: hybrid, mesh: {shard: 2, dp: auto}}",
                 "--set parallel.data: hybrid needs shard inside dp");
-    SET_REFUSED("parallel={data: none, mesh: {dp: 2}}", "--set parallel.data: none", "2 data ranks");
+    SET_REFUSED("parallel={data: none, mesh: {dp: 2}}", "--set parallel.data: none", "over 2 ranks");
     SET_REFUSED("parallel={data: ddp, reshard_after_forward: 2}",
                 "--set parallel.reshard_after_forward: 2 slices", "ddp shards nothing");
     SET_REFUSED("parallel={data: ddp, offload: cpu}", "--set parallel.offload: cpu", "fsdp or hybrid");

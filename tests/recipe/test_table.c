@@ -193,6 +193,12 @@ static int conditions(const ls_key *k, const char **sets, char (*made)[64])
     if (!strcmp(k->key, "model.init_strict") || !strcmp(k->key, "model.reset") ||
         !strcmp(k->key, "model.rename") || !strcmp(k->key, "model.refit"))
         sets[n++] = "model.init=" WEIGHTS;
+    if (!strcmp(k->key, "checkpoint.base"))
+        sets[n++] = "train.lora.rank=3";
+    if (!strcmp(k->key, "checkpoint.frozen")) {
+        sets[n++] = "train.freeze=layers.0";
+        sets[n++] = "model.init=" WEIGHTS;
+    }
     if (!strcmp(k->key, "parallel.bucket"))
         sets[n++] = "parallel.data=ddp";
     if (!strcmp(k->key, "data.augment.padding"))

@@ -1,6 +1,6 @@
 /* test_gguf.c - a Llama with SentencePiece's tokenizer as a GGUF file: keys, names, scores, the order of
- * rows; and models and tokenizers that are refused, because llama.cpp would compute or split something else.
- * cli.leave has byte-level tokenizers and the command. */
+ * rows; what becomes of the weights of GPT-2 and Gemma 3; and models and tokenizers that are refused, because
+ * llama.cpp would compute or split something else. cli.leave has byte-level tokenizers and the command. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -217,7 +217,106 @@ static void other_weights_are_refused(void **state)
     write_weights(-1, -1);
     write_text("config.json", "{\"model_type\":\"t5\"}");
     ASSERT_FAILS(export_to("no.gguf", LS_GGUF_UNCHANGED), LS_E_UNSUPPORTED, "type t5 cannot become GGUF",
-                 "models that can: llama, mistral, qwen2, qwen3");
+                 "for decoders: llama, mistral, qwen2, qwen3");
+    make(state);
+}
+
+/* ---- models with other names and changes */
+
+typedef struct shape {
+    const char *name;
+    int64_t rows, columns;
+} shape;
+
+/* x[i] = i / 64, of each tensor */
+static void write_shapes(const shape *shapes, int n)
+{
+    static float x[265 * 8];
+    ls_named_tensor list[16];
+    for (int i = 0; i < 265 * 8; i++)
+        x[i] = (float)i / 64;
+    for (int i = 0; i < n; i++) {
+        const ls_type t = { .dtype = LS_F32,
+                            .ndim = shapes[i].columns ? 2 : 1,
+                            .dims = { shapes[i].rows, shapes[i].columns } };
+        list[i] = (ls_named_tensor){ shapes[i].name, ls_tensor_of(x, &t) };
+    }
+    ASSERT_OK(ls_weights_save(ls_test_path("model.safetensors"), n, list));
+}
+
+#define SIZES "\"vocab_size\":265,\"tie_word_embeddings\":true,\"eos_token_id\":2,"
+
+/* Matrices of GPT-2 are [in, out]; the files of the hub have names without "transformer.", and masks. */
+static void gpt2_is_turned(void **state)
+{
+    static const shape HUB[] = { { "wte.weight", 265, 8 },          { "wpe.weight", 16, 8 },
+                                 { "ln_f.weight", 8, 0 },           { "ln_f.bias", 8, 0 },
+                                 { "h.0.ln_1.weight", 8, 0 },       { "h.0.attn.c_attn.weight", 8, 24 },
+                                 { "h.0.attn.c_attn.bias", 24, 0 }, { "h.0.attn.c_proj.weight", 8, 8 },
+                                 { "h.0.mlp.c_fc.weight", 8, 32 },  { "h.0.mlp.c_proj.weight", 32, 8 },
+                                 { "h.0.attn.bias", 8, 8 } };
+    ls_weights *w;
+    float x[24 * 8];
+    write_text("config.json", "{\"model_type\":\"gpt2\"," SIZES "\"n_embd\":8,\"n_layer\":1,\"n_head\":2,"
+                              "\"n_positions\":16}");
+    write_shapes(HUB, 11);
+    ASSERT_OK(export_to("gpt2.gguf", LS_GGUF_MIX_BF16));
+    ASSERT_OK(ls_weights_open(&w, ls_test_path("gpt2.gguf")));
+    char *keys = json_dumps(ls_gguf_keys_of(w), JSON_COMPACT);
+    ASSERT_CONTAINS(keys, "\"gpt2.context_length\":16");
+    ASSERT_CONTAINS(keys, "\"gpt2.attention.layer_norm_epsilon\":");
+    assert_null(strstr(keys, "rope"));
+    free(keys);
+    assert_int_equal(ls_weights_count(w), 10);
+    const ls_weight *qkv = ls_weights_find(w, "blk.0.attn_qkv.weight");
+    assert_true(qkv && qkv->type.dims[0] == 24 && qkv->type.dims[1] == 8);
+    ASSERT_OK(ls_weight_read(qkv, LS_F32, x));
+    assert_true(x[1] == 24.0F / 64 && x[8] == 1.0F / 64);
+    assert_string_equal(ls_weights_find(w, "position_embd.weight")->stored, "F32");
+    assert_non_null(ls_weights_find(w, "blk.0.attn_qkv.bias"));
+    ls_weights_close(&w);
+    write_shapes(HUB + 2, 9);
+    ASSERT_FAILS(export_to("no.gguf", LS_GGUF_UNCHANGED), LS_E_SHAPE, "have no table of embeddings");
+    make(state);
+}
+
+#define GEMMA(more)                                                                               \
+    "{\"model_type\":\"gemma3_text\"," SIZES "\"hidden_size\":8,\"intermediate_size\":32,"        \
+    "\"num_hidden_layers\":1,\"num_attention_heads\":2,\"num_key_value_heads\":1,\"head_dim\":4," \
+    "\"hidden_activation\":\"gelu_pytorch_tanh\",\"rope_local_base_freq\":500," more "}"
+#define FITS "\"query_pre_attn_scalar\":4,\"sliding_window\":8"
+
+/* A norm of Gemma multiplies by 1 + w. */
+static void gemma_gets_one_more(void **state)
+{
+    static const shape LAYER[] = { { "model.embed_tokens.weight", 265, 8 },
+                                   { "model.norm.weight", 8, 0 },
+                                   { "model.layers.0.self_attn.q_norm.weight", 4, 0 },
+                                   { "model.layers.0.pre_feedforward_layernorm.weight", 8, 0 },
+                                   { "model.layers.0.post_attention_layernorm.weight", 8, 0 } };
+    ls_weights *w;
+    float x[8];
+    write_text("config.json", GEMMA(FITS));
+    write_shapes(LAYER, 5);
+    ASSERT_OK(export_to("gemma.gguf", LS_GGUF_MIX_F32));
+    ASSERT_OK(ls_weights_open(&w, ls_test_path("gemma.gguf")));
+    char *keys = json_dumps(ls_gguf_keys_of(w), JSON_COMPACT);
+    ASSERT_CONTAINS(keys, "\"gemma3.attention.sliding_window\":8");
+    ASSERT_CONTAINS(keys, "\"gemma3.rope.freq_base_swa\":500");
+    free(keys);
+    static const char *const NORMS[] = { "output_norm.weight", "blk.0.ffn_norm.weight",
+                                         "blk.0.post_attention_norm.weight" };
+    for (int i = 0; i < 3; i++) {
+        ASSERT_OK(ls_weight_read(ls_weights_find(w, NORMS[i]), LS_F32, x));
+        assert_true(x[0] == 1 && x[7] == 1 + 7.0F / 64);
+    }
+    ls_weights_close(&w);
+    write_text("config.json", GEMMA("\"query_pre_attn_scalar\":8,\"sliding_window\":8"));
+    ASSERT_FAILS(export_to("no.gguf", LS_GGUF_UNCHANGED), LS_E_UNSUPPORTED,
+                 "query_pre_attn_scalar is 8, and llama.cpp's gemma3 with 1 layers has 4");
+    write_text("config.json", GEMMA(FITS ",\"sliding_window_pattern\":3"));
+    ASSERT_FAILS(export_to("no.gguf", LS_GGUF_UNCHANGED), LS_E_UNSUPPORTED, "a window in five of six layers",
+                 "all but every layer number 3");
     make(state);
 }
 
@@ -236,6 +335,8 @@ int main(void)
         cmocka_unit_test(types_follow_the_rows),
         cmocka_unit_test(other_tokenizers_are_refused),
         cmocka_unit_test(other_weights_are_refused),
+        cmocka_unit_test(gpt2_is_turned),
+        cmocka_unit_test(gemma_gets_one_more),
         cmocka_unit_test(no_memory_is_a_status),
     };
     return cmocka_run_group_tests(tests, make, NULL);

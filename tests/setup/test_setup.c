@@ -155,8 +155,6 @@ static void refusals_name_the_place_and_what_would_do(void **state)
           "" },
         { "parallel: {gather: map}", 4, 2, LS_E_USAGE, "here.yaml:3: parallel.gather: map", "2 a host",
           "copy or auto" },
-        { "parallel: {recompute: units, units: \"size:5\"}", 1, 0, LS_E_USAGE,
-          "here.yaml:3: parallel.recompute: ", "class:NAME", "" },
     };
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
         ls_recipe *r = recipe(CASES[i].recipe);

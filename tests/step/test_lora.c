@@ -87,7 +87,8 @@ static void only_targets(void **state)
                   { "1.mlp.up_proj", 1 },
                   { "q_proj q_proj", 2 },
                   { "all-linear !up_proj", 12 },
-                  { "all-linear !model.layers.1", 7 } };
+                  { "all-linear !model.layers.1", 7 },
+                  { "all-linear !model.layer", 14 } }; /* whole names here, too */
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ls_compiled c;
         job j = adapted(1, 1, 1, LS_DATA_FSDP);
@@ -110,6 +111,58 @@ static void only_targets(void **state)
     lora.rank = 13; /* k_proj has 12 outputs */
     ASSERT_FAILS(ls_compile(&c, build, &j.model, &j.o, NULL), LS_E_USAGE, "rank 13",
                  "24 inputs and 12 outputs", "k_proj");
+}
+
+/* The nodes of the forward pass with this op, in scopes whose path ends so. */
+static int count(const ls_graph *g, const char *op, const char *end)
+{
+    int n = 0;
+    for (int i = 0; i < g->n_nodes; i++) {
+        const ls_node *node = g->nodes[i];
+        const size_t path = strlen(node->scope->path), m = strlen(end);
+        n += node->phase == LS_PHASE_FORWARD && !strcmp(node->op->name, op) && path >= m &&
+             !strcmp(node->scope->path + path - m, end);
+    }
+    return n;
+}
+
+/* q, k and v read their input for their adapters once, and so do gate and up. Both additions of a block are
+ * part of products. With dropout each adapter has an input of its own. */
+static void shared_products(void **state)
+{
+    (void)state;
+    for (int dropout = 0; dropout < 2; dropout++) {
+        ls_compiled c;
+        job j = adapted(1, 1, 1, LS_DATA_FSDP);
+        lora.dropout = dropout ? 0.25 : 0;
+        ASSERT_OK(ls_compile(&c, build, &j.model, &j.o, NULL));
+        for (int which = 0; which < 2; which++) {
+            const ls_graph *p = c.plans[which ? LS_EVAL : LS_MICRO]->graph;
+            assert_int_equal(count(p, "linear", "lora_A"), QWEN.layers * (dropout && !which ? 7 : 4));
+            assert_int_equal(count(p, "linear", "lora_B"), QWEN.layers * 7);
+            assert_int_equal(count(p, "add", ""), 0);
+        }
+        ls_compiled_release(&c);
+    }
+}
+
+/* The layers of a decoder all read what the encoder gives. Each has its own product. */
+static void shared_in_a_module(void **state)
+{
+    (void)state;
+    ls_graph *g;
+    ASSERT_OK(ls_graph_create(&g, "modules"));
+    ASSERT_OK(ls_add_lora(g, .rank = 2));
+    const ls_value x = ls_input(g, "x", LS_TYPE(LS_F32, 4, 8));
+    for (int i = 0; i < 2; i++) {
+        LS_SCOPE(g, i ? "1.cross" : "0.cross", "Attention");
+        ls_output(g, i ? "1" : "0", ls_mul(g, ls_linear(g, "k", x, 8), ls_linear(g, "v", x, 8)));
+    }
+    assert_int_equal(count(g, "linear", "lora_A"), 4);
+    ASSERT_OK(ls_pass_low_rank(&g));
+    assert_int_equal(count(g, "linear", "lora_A"), 2);
+    ASSERT_OK(ls_graph_verify(g));
+    ls_graph_destroy(&g);
 }
 
 /* data += factor B A */
@@ -172,10 +225,9 @@ static void merges(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(over_ranks),
-        cmocka_unit_test(continues_on_other_ranks),
-        cmocka_unit_test(only_targets),
-        cmocka_unit_test(merges),
+        cmocka_unit_test(over_ranks),         cmocka_unit_test(continues_on_other_ranks),
+        cmocka_unit_test(only_targets),       cmocka_unit_test(shared_products),
+        cmocka_unit_test(shared_in_a_module), cmocka_unit_test(merges),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

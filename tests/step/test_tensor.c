@@ -21,6 +21,15 @@ static void expect(const job *is, const job *want, int first, double tolerance)
                      is->norms[i], want->losses[i], want->norms[i]);
 }
 
+/* "dp2 cp4" */
+static ls_mesh mesh_of(const char *axes)
+{
+    ls_mesh m = { 0 };
+    for (int n = 0, size; sscanf(axes, "%23[a-z]%d %n", m.axes[m.n].name, &size, &n) == 2; axes += n)
+        m.axes[m.n++].size = size;
+    return m;
+}
+
 static void as_one_process(void **state)
 {
     (void)state;
@@ -267,12 +276,59 @@ static void checkpoints(void **state)
     }
 }
 
+/* Tokens split over axis cp, alone and with the other axes: one process's losses and norms but for the order
+ * of sums, in f64. */
+static void context(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *axes;
+        ls_data_parallel data;
+        bool sequence;
+        ls_synchronize_choice when;
+    } CASES[] = {
+        { "cp2", LS_DATA_FSDP, false, LS_SYNCHRONIZE_AUTO },
+        { "cp4", LS_DATA_DDP, false, LS_SYNCHRONIZE_ONCE },
+        { "dp2 cp2", LS_DATA_FSDP, false, LS_SYNCHRONIZE_ONCE },
+        { "dp2 cp2", LS_DATA_DDP, false, LS_SYNCHRONIZE_EACH },
+        { "dp2 shard2 cp2", LS_DATA_HYBRID, false, LS_SYNCHRONIZE_AUTO },
+        { "cp2 tp2", LS_DATA_FSDP, false, LS_SYNCHRONIZE_AUTO },
+        { "cp2 tp2", LS_DATA_DDP, true, LS_SYNCHRONIZE_AUTO },
+    };
+    ls_decoder_config qwen3 = QWEN;
+    qwen3.head_norms = true;
+    qwen3.window = 3;
+    qwen3.global_every = 2;
+    qwen3.local_theta = 100;
+    for (int k = 0; k < 3; k++) {
+        job one = layout(1, 1, 1, LS_DATA_FSDP);
+        one.model = k == 1 ? qwen3 : QWEN;
+        one.build = k == 2 ? build_gpt2 : NULL;
+        one.o.parallel.units = k == 2 ? "class:GPT2Block" : "class:Block";
+        one.o.device = "ref";
+        one.o.param = one.o.output = one.o.parallel.reduce = LS_F64;
+        run_job(&one);
+        for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+            job j = one;
+            if ((k == 2 && CASES[i].sequence) || (k && i % 3 == 1))
+                continue;
+            j.o.parallel.mesh = mesh_of(CASES[i].axes);
+            j.o.parallel.data = CASES[i].data;
+            j.o.parallel.sequence = CASES[i].sequence;
+            j.o.parallel.synchronize = CASES[i].when;
+            run_job(&j);
+            expect(&j, &one, 0, 1e-12);
+            assert_memory_equal(j.predicted, one.predicted, sizeof j.predicted);
+        }
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(as_one_process), cmocka_unit_test(names_are_free), cmocka_unit_test(families_in_f64),
         cmocka_unit_test(in_bf16),        cmocka_unit_test(vocabulary),     cmocka_unit_test(rounded_outputs),
-        cmocka_unit_test(checkpoints),    cmocka_unit_test(sequence),
+        cmocka_unit_test(checkpoints),    cmocka_unit_test(sequence),       cmocka_unit_test(context),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -133,7 +133,8 @@ static void origins(void **state)
 /* The targets as the text with [] around each turn of an assistant. */
 static void expect_targets(const char *template, const char *messages, const char *eos, const char *want)
 {
-    static const char *const SPECIALS[] = { "<|end|>", "<|im_end|>", "<|im_start|>", "<call>", "</call>" };
+    static const char *const SPECIALS[] = { "<|end|>", "<|im_end|>", "<|im_start|>",
+                                            "<call>",  "</call>",    "<|end|>!" };
     ls_template *t = opened(template);
     ls_rendered r;
     ls_str header = { 0 }, got = { 0 };
@@ -143,7 +144,7 @@ static void expect_targets(const char *template, const char *messages, const cha
     ASSERT_OK(ls_template_render(t, &c, &r));
     ASSERT_OK(ls_template_header(t, NULL, &header));
     int32_t *target = malloc((r.text.len + 1) * sizeof *target);
-    ASSERT_OK(ls_rendered_targets(&r, t, list, ls_str_text(&header), eos, SPECIALS, 5, target));
+    ASSERT_OK(ls_rendered_targets(&r, t, list, ls_str_text(&header), eos, SPECIALS, 6, target));
     target[r.text.len] = -1;
     for (size_t i = 0; i <= r.text.len; i++) {
         if (i && target[i - 1] >= 0 && target[i] != target[i - 1])
@@ -185,6 +186,9 @@ static void targets(void **state)
         "{% for m in messages %}{{ m.role }}: {{ m.content }}<|end|>x{% endfor %}",
         "[{\"role\": \"assistant\", \"content\": \"a\"}, {\"role\": \"user\", \"content\": \"<|end|>\"}]",
         "</s>", "assistant: [a<|end|>]0xuser: <|end|><|end|>x");
+    /* of several that begin there the longest */
+    expect_targets("{% for m in messages %}{{ m.content }}<|end|>!{% endfor %}",
+                   "[{\"role\": \"assistant\", \"content\": \"a\"}]", NULL, "[a<|end|>!]0");
     /* none at all */
     expect_targets("{% for m in messages %}{{ m.role }}: {{ m.content }}\n{% endfor %}",
                    "[{\"role\": \"assistant\", \"content\": \"a\"}]", NULL, "assistant: [a]0\n");
@@ -223,6 +227,11 @@ static void targets(void **state)
         "{% generation %};{% endgeneration %}|{% endfor %}",
         "[{\"role\": \"assistant\", \"content\": \"a\"}, {\"role\": \"assistant\", \"content\": \"b\"}]",
         NULL, "[a]0-[;]0|[b]1-[;]1|");
+    /* a block with bytes of several messages belongs to the first */
+    expect_targets("{% generation %}{{ messages[0].content }}{{ messages[1].content }}{% endgeneration %}",
+                   "[{\"role\": \"assistant\", \"content\": \"a\"}, {\"role\": \"assistant\", "
+                   "\"content\": \"b\"}]",
+                   NULL, "[ab]0");
 }
 
 static void refusals(void **state)

@@ -410,10 +410,11 @@ def load_toy(world, folder, checkpoint):
 def check_program(lockstep, program):
     """A checkpoint of examples/checkpoint_any_ranks.c, and a directory of PyTorch in another shape."""
     run(program, "save", "toy", "4")
-    run(lockstep, "export", "toy", "--to", "toy-app/", "--optimizer", "--prefix", "app", "--ranks", "8")
+    app = "--format", "dcp", "--optimizer", "--prefix", "app", "--ranks", "8"
+    run(lockstep, "export", "toy", "--to", "toy-app/", *app)
     for world in (0, 2):
         on_ranks(world, load_toy, "toy-app", "toy")
-    run(lockstep, "export", "toy-app", "--to", "toy-plain/", "--optimizer")
+    run(lockstep, "export", "toy-app", "--to", "toy-plain/", "--format", "dcp", "--optimizer")
     both = {"model": Tiny().state_dict()}
     dcp.load(both, checkpoint_id="toy-plain")
     same(both["model"], load_file("toy/model.safetensors"), "from directory to directory")
@@ -459,6 +460,8 @@ def check(lockstep):
                 "runs/" + kind,
                 "--to",
                 kind + "/",
+                "--format",
+                "dcp",
                 "--optimizer",
                 "--ranks",
                 "3" if kind == "adam" else "1",
@@ -467,7 +470,8 @@ def check(lockstep):
             for world in (0, 1, 2, 3):
                 on_ranks(world, load_ours, kind, checkpoint, kind)
             app = kind + "-app"
-            run(lockstep, "export", "runs/" + kind, "--to", app + "/", "--optimizer", "--prefix", "app")
+            names = "--format", "dcp", "--optimizer", "--prefix", "app"
+            run(lockstep, "export", "runs/" + kind, "--to", app + "/", *names)
             for world in (0, 2):
                 on_ranks(world, load_ours, app, checkpoint, kind, True)
             dcp_to_torch_save(kind, kind + ".pt")

@@ -201,7 +201,7 @@ def check(lockstep):
             run(lockstep, "train", "recipe.yaml")
             where = f"runs/{run_name}"
             run(lockstep, "export", where, "--to", "out.pt", "--force")
-            run(lockstep, "export", where, "--to", f"{run_name}/", "--optimizer")
+            run(lockstep, "export", where, "--to", f"{run_name}/", "--format", "dcp", "--optimizer")
             wanted = load_file(where + "/checkpoints/latest/model.safetensors")
 
             state = torch.load("out.pt", weights_only=True)

@@ -42,6 +42,9 @@ static shape shape_of(const ls_kernel_args *a, int q, int bias, int ids, bool ve
                            .Tk = tk->type.dims[1],
                            .pad = of->pad,
                            .window = of->window,
+                           .apart = ls_at_apart(a, tq->type.dims[1], tk->type.dims[1]),
+                           .first_query = ls_at_start(a, 1),
+                           .all_queries = ls_at_whole(a, 1, tq->type.dims[1]),
                            .first_sample = ls_at_start(a, 0),
                            .first_head = ls_at_start(a, 2) / of->head_dim,
                            .purpose = of->purpose,
@@ -90,7 +93,7 @@ static void find_documents(const ls_kernel_args *a, shape *s, gpu_address at)
     if (!k->positions)
         return;
     k->starts = at;
-    k->ends = at + (gpu_address)(k->B * k->Tq) * sizeof(i32);
+    k->ends = at + (gpu_address)(k->B * k->Tk) * sizeof(i32);
     gpu_attention_launch(a, s, "attention_core.cu", "attention_documents", k->B);
 }
 

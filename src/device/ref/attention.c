@@ -1,9 +1,9 @@
 /* attention.c - scaled dot-product attention, one query row at a time, and its gradient from the saved
  * log-sum-exp.
  *
- * Query head h of H uses key head h / (H/G). A causal query i sees key j if j <= i + Tk - Tq, with a window
- * if also j > i + Tk - Tq - window, and if none of the positions behind j, up to i, is 0: there another
- * document begins. A query that
+ * Query head h of H uses key head h / (H/G). A causal query i sees key j if j <= i + apart, with a window if
+ * also j > i + apart - window, and if none of the positions behind j, up to i + apart, is 0: there another
+ * document begins. apart is Tk - Tq where all queries of the sequence are here. A query that
  * sees no key (all are masked, or all scores are -inf) gets y = 0 and lse = -inf, and its probabilities are
  * 0. Dropout is applied after the softmax. */
 #include "ref.h"
@@ -18,6 +18,7 @@ typedef struct shape {
     const ls_tensor *ids;       /* ids of the keys; NULL: no key is padding */
     const ls_tensor *positions; /* NULL: a sample is one document */
     int64_t pad, first_head;
+    int64_t apart, first, all; /* the key of query 0; its number among all queries of the sequence */
     bool drops;
     ls_dropping drop;
 } shape;
@@ -36,7 +37,10 @@ static shape shape_of(const ls_kernel_args *a, const ls_type *q, const ls_type *
                     .scale = at->scale,
                     .ids = given(a, ids) ? &a->in[ids] : NULL,
                     .positions = given(a, ids + 2) ? &a->in[ids + 2] : NULL,
-                    .pad = at->pad };
+                    .pad = at->pad,
+                    .apart = ls_at_apart(a, q->dims[1], k->dims[1]),
+                    .first = ls_at_start(a, 1),
+                    .all = ls_at_whole(a, 1, q->dims[1]) };
 }
 
 /* (not while planning, where there is no key) */
@@ -54,9 +58,10 @@ static void find_dropout(shape *s, const ls_kernel_args *a, int key)
 /* The first token of query i's document. */
 static int64_t document(const shape *s, int64_t b, int64_t i)
 {
-    while (s->positions && i > 0 && flat_get(s->positions, b * s->Tk + i) != 0)
-        i--;
-    return s->positions ? i : 0;
+    int64_t key = i + s->apart;
+    while (s->positions && key > 0 && flat_get(s->positions, b * s->Tk + key) != 0)
+        key--;
+    return s->positions ? key : 0;
 }
 
 /* The factor by which dropout multiplies a probability. */
@@ -64,7 +69,7 @@ static double factor(const shape *s, int64_t b, int64_t h, int64_t i, int64_t j)
 {
     if (!s->drops)
         return 1;
-    const uint64_t index = ls_dropping_row(h + s->first_head, i, s->Tq, s->Tk) + (uint64_t)j;
+    const uint64_t index = ls_dropping_row(h + s->first_head, s->first + i, s->all, s->Tk) + (uint64_t)j;
     return ls_rng_bits16(s->drop.key, s->drop.sample + (uint64_t)b * s->drop.apart, index) <
                    (uint32_t)s->drop.below
                ? s->drop.scale
@@ -97,7 +102,7 @@ static double bias_of(const shape *s, const ls_tensor *bias, int64_t b, int64_t 
 static double score(const shape *s, const ls_tensor *q, const ls_tensor *k, const ls_tensor *bias, int64_t b,
                     int64_t h, int64_t i, int64_t j, int64_t from)
 {
-    const int64_t behind = i + s->Tk - s->Tq - j; /* of the query's own position */
+    const int64_t behind = i + s->apart - j; /* of the query's own position */
     if (j < from || (s->causal && behind < 0) || (s->window && behind >= s->window) ||
         (s->ids && (int64_t)flat_get(s->ids, b * s->Tk + j) == s->pad))
         return -HUGE_VAL;

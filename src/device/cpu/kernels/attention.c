@@ -64,7 +64,7 @@ static void load_queries(const job *j, const scratch *w, tile_rows *r, int64_t b
     const heads *s = &j->s;
     const ls_tensor *q = &j->a->in[0];
     int64_t ld;
-    const float *rows = rows_form(s, w->rows, head_at(s, q, b, q0, h), q->strides[1], n, &ld);
+    const float *rows = rows_form(s, w->rows, query_at(s, q, b, q0, h), q->strides[1], n, &ld);
     columns_form(s, w->q + at * s->words, rows, ld, n);
     r->n = n;
     r->b = b;
@@ -94,7 +94,7 @@ static void finish(const job *j, const tile_rows *r)
                    (int)min_i64(VF_LANES, r->n - i));
         vf_store(r->sum + i, vf_select(vf_eq(sum, vf_zero()), sum, s->kept / sum));
     }
-    store_rows(s, head_at(s, y, r->b, r->query, r->h), y->strides[1], r->y, r->n, r->sum, 1);
+    store_rows(s, query_at(s, y, r->b, r->query, r->h), y->strides[1], r->y, r->n, r->sum, 1);
 }
 
 static void forward_chunk(const job *j, const scratch *w, int64_t b, int64_t h, int64_t c0)
@@ -108,7 +108,7 @@ static void forward_chunk(const job *j, const scratch *w, int64_t b, int64_t h, 
     for (int64_t at = 0; at < n; at += s->bq)
         load_queries(j, w, &rows[tiles++], b, h, at, c0 + at, min_i64(s->bq, n - at));
     /* the block with the first key that the first query sees */
-    const int64_t last = s->Tk - s->Tq, begin = skipped(s, c0 + last, 0) / s->bk * s->bk;
+    const int64_t begin = skipped(s, c0 + s->apart, 0) / s->bk * s->bk;
     for (int64_t k0 = begin; k0 < end; k0 += s->bk) {
         const int64_t nk = min_i64(s->bk, s->Tk - k0);
         if (k0 > begin && visible(s, c0 + n - 1, k0, nk) == 0)
@@ -119,7 +119,7 @@ static void forward_chunk(const job *j, const scratch *w, int64_t b, int64_t h, 
             tile_rows *r = &rows[t];
             for (int64_t i = 0; i < r->n; i++) {
                 r->seen[i] = visible(s, r->query + i, k0, nk);
-                r->skip[i] = skipped(s, r->query + i + last, k0);
+                r->skip[i] = skipped(s, r->query + i + s->apart, k0);
             }
             if (k.first || (r->seen[r->n - 1] > 0 && r->skip[0] < nk))
                 attend(s, r, &k, &w->tile);
@@ -137,12 +137,16 @@ static void forward_documents(const job *j, const scratch *w, int64_t b, int64_t
     const heads *s = &j->s;
     const int64_t behind = min_i64(c0 + j->chunk, s->Tq);
     job part = *j;
-    for (int64_t begin = document_begin(s, b, c0), end; begin < behind; begin = end) {
-        const int64_t at = begin < c0 ? (c0 - begin + j->chunk - 1) / j->chunk * j->chunk : 0;
+    const int64_t from = c0 + s->apart,
+                  to = behind + s->apart; /* keys; before the first one stands no document */
+    for (int64_t begin = document_begin(s, b, from < 0 ? 0 : from), end; begin < to || begin == 0;
+         begin = end) {
         end = document_end(s, b, begin);
-        if (begin + at >= min_i64(end, behind))
-            continue;
         part.s = document_of(s, begin, end);
+        const int64_t first = part.s.first_q,
+                      at = first < c0 ? (c0 - first + j->chunk - 1) / j->chunk * j->chunk : 0;
+        if (first + at >= min_i64(first + part.s.Tq, behind))
+            continue;
         for (int64_t h = h0; h < min_i64(h0 + j->task_heads, s->H); h++)
             forward_chunk(&part, w, b, h, at);
     }

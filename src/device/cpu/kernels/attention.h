@@ -30,10 +30,13 @@ typedef struct heads {
     ls_dtype t;
     int64_t B, H, G, Tq, Tk, D; /* batch, query heads, key heads, queries, keys, head_dim */
     /* Documents side by side in a sample (operand positions): each is attended to as if it were alone. Then
-     * Tq and Tk are those of the document whose first row in the sample is `first`, and all_q, all_k those of
-     * the sample. NULL: a sample is one document. */
+     * Tq and Tk are those of the document whose first query and key in the sample are first_q and first_k,
+     * and all_q, all_k those of the sample. NULL: a sample is one document. */
     const int32_t *positions;
-    int64_t first, all_q, all_k;
+    int64_t first_q, first_k, all_q, all_k;
+    int64_t apart; /* query i stands at key i + apart: it sees that one and those before it */
+    /* The queries here may be a part of those of a sequence: the number of the first, and of how many. */
+    int64_t part, whole;
     int64_t dp;     /* D rounded up to whole vectors */
     int unit;       /* elements of a word that products read: 1 f32, or 2 bf16 */
     int64_t words;  /* of a head's row, in whole vectors; zeros behind the last element */
@@ -64,6 +67,9 @@ SIMD_FN heads heads_of(const ls_kernel_args *a, const ls_tensor *q, const ls_ten
                 .Tk = k->type.dims[1],
                 .all_q = q->type.dims[1],
                 .all_k = k->type.dims[1],
+                .apart = ls_at_apart(a, q->type.dims[1], k->type.dims[1]),
+                .part = ls_at_start(a, 1),
+                .whole = ls_at_whole(a, 1, q->type.dims[1]),
                 .positions = positions < a->n_in && present(&a->in[positions]) ? a->in[positions].data : NULL,
                 .D = at->head_dim,
                 .causal = at->causal != 0,
@@ -82,10 +88,10 @@ SIMD_FN heads heads_of(const ls_kernel_args *a, const ls_tensor *q, const ls_ten
     return s;
 }
 
-/* The first row of the document in which a row of sample b is, and the row behind a document's last. */
+/* The first key of the document in which a key of sample b is, and the key behind a document's last. */
 SIMD_FN int64_t document_begin(const heads *s, int64_t b, int64_t row)
 {
-    while (row > 0 && s->positions[b * s->all_q + row] != 0)
+    while (row > 0 && s->positions[b * s->all_k + row] != 0)
         row--;
     return row;
 }
@@ -93,15 +99,19 @@ SIMD_FN int64_t document_end(const heads *s, int64_t b, int64_t row)
 {
     do
         row++;
-    while (row < s->all_q && s->positions[b * s->all_q + row] != 0);
+    while (row < s->all_k && s->positions[b * s->all_k + row] != 0);
     return row;
 }
-/* The document of rows [begin, end). */
+/* The document of keys [begin, end), and its queries that are here. */
 SIMD_FN heads document_of(const heads *whole, int64_t begin, int64_t end)
 {
     heads s = *whole;
-    s.first = begin;
-    s.Tq = s.Tk = end - begin;
+    s.first_k = begin;
+    s.first_q = begin > 0 && begin > whole->apart ? begin - whole->apart : 0;
+    s.Tk = end - begin;
+    s.Tq = min_i64(end - whole->apart, whole->all_q) - s.first_q; /* none, if the rank has others */
+    s.Tq = s.Tq < 0 ? 0 : s.Tq;
+    s.apart = whole->apart + s.first_q - begin;
     s.bq = min_i64(s.bq, s.Tq);
     s.bk = min_i64(s.bk, s.Tk);
     return s;
@@ -152,9 +162,9 @@ SIMD_FN void keep_rows(const heads *s, int32_t keep[2 * KEEP_GROUP], int64_t b, 
                        int64_t k0)
 {
     const uint64_t sample = s->drop.sample + (uint64_t)b * s->drop.apart;
-    const int64_t row = s->first + i;
-    const uint64_t first = ls_dropping_row(h + s->first_head, row, s->all_q, s->all_k),
-                   second = ls_dropping_row(h + s->first_head, row + 1, s->all_q, s->all_k);
+    const int64_t row = s->part + s->first_q + i;
+    const uint64_t first = ls_dropping_row(h + s->first_head, row, s->whole, s->all_k),
+                   second = ls_dropping_row(h + s->first_head, row + 1, s->whole, s->all_k);
     LS_NAME(ls_keep_groups)
     (keep, s->drop.key, sample, (first + (uint64_t)k0) / KEEP_GROUP, sample,
      (second + (uint64_t)k0) / KEEP_GROUP, s->drop.below);
@@ -168,15 +178,20 @@ SIMD_FN vf base_of(vf top) { return vf_select(vf_eq(top, vf_set1(-__builtin_inff
 
 SIMD_FN int workers(const ls_kernel_args *a) { return a->threads > 1 ? a->threads : 1; }
 
-/* The address of row `row` of the document, head `head` of sample b, in a tensor [B, T, heads*D]. */
-SIMD_FN char *head_at(const heads *s, const ls_tensor *t, int64_t b, int64_t row, int64_t head)
+/* The address of query (or key) `row` of the document, head `head` of sample b, in a tensor [B, T, heads*D].
+ */
+SIMD_FN char *query_at(const heads *s, const ls_tensor *t, int64_t b, int64_t row, int64_t head)
 {
-    return elem_at(t, b * t->strides[0] + (s->first + row) * t->strides[1] + head * s->D);
+    return elem_at(t, b * t->strides[0] + (s->first_q + row) * t->strides[1] + head * s->D);
+}
+SIMD_FN char *key_at(const heads *s, const ls_tensor *t, int64_t b, int64_t row, int64_t head)
+{
+    return elem_at(t, b * t->strides[0] + (s->first_k + row) * t->strides[1] + head * s->D);
 }
 /* The number of a query in what has one number for each, as lse [B, H, Tq]. */
 SIMD_FN int64_t query_number(const heads *s, int64_t b, int64_t h, int64_t query)
 {
-    return (b * s->H + h) * s->all_q + s->first + query;
+    return (b * s->H + h) * s->all_q + s->first_q + query;
 }
 
 /* How many of the keys k0 .. k0+nk query i may see. */
@@ -184,7 +199,7 @@ SIMD_FN int64_t visible(const heads *s, int64_t i, int64_t k0, int64_t nk)
 {
     if (!s->causal)
         return nk;
-    const int64_t n = i + s->Tk - s->Tq + 1 - k0;
+    const int64_t n = i + s->apart + 1 - k0;
     return n < 0 ? 0 : min_i64(n, nk);
 }
 

@@ -114,7 +114,7 @@ static const char *distances(const job *j, int64_t g, int64_t r, int64_t keys)
 /* Rows [r0, r0 + n) of key head g: row r is token r / group and head g * group + r % group. */
 static char *row_at(const job *j, const ls_tensor *t, int64_t b, int64_t g, int64_t r)
 {
-    return head_at(&j->s, t, b, r / j->group, g * j->group + r % j->group);
+    return query_at(&j->s, t, b, r / j->group, g * j->group + r % j->group);
 }
 
 static void tile(const job *j, const scratch *w, int64_t b, int64_t g, int64_t r0)

@@ -120,17 +120,17 @@ static queries load_queries(const job *j, const scratch *w, int64_t b, int64_t h
 {
     const heads *s = &j->s;
     const ls_tensor *in = j->a->in;
-    const char *dy = head_at(s, &in[DY], b, 0, h);
+    const char *dy = query_at(s, &in[DY], b, 0, h);
     const float *lse = (const float *)in[LSE].data + query_number(s, b, h, 0);
     queries r = { .b = b, .h = h };
-    r.q = rows_form(s, w->q, head_at(s, &in[Q], b, 0, h), in[Q].strides[1], s->Tq, &r.ldq);
+    r.q = rows_form(s, w->q, query_at(s, &in[Q], b, 0, h), in[Q].strides[1], s->Tq, &r.ldq);
     r.dy = rows_form(s, w->dy, dy, in[DY].strides[1], s->Tq, &r.lddy);
     columns_form(s, w->columns_q, r.q, r.ldq, s->Tq);
     columns_form(s, w->columns_dy, r.dy, r.lddy, s->Tq);
     r.stacked_q = stacked_form(s, w->stacked_q, r.q, r.ldq, s->Tq, &r.ld_stacked_q);
     r.stacked_dy = stacked_form(s, w->stacked_dy, r.dy, r.lddy, s->Tq, &r.ld_stacked_dy);
-    BY_FLOAT(s->t, delta_rows, w->delta, dy, in[DY].strides[1], head_at(s, &in[Y], b, 0, h), in[Y].strides[1],
-             s->Tq, s->D);
+    BY_FLOAT(s->t, delta_rows, w->delta, dy, in[DY].strides[1], query_at(s, &in[Y], b, 0, h),
+             in[Y].strides[1], s->Tq, s->D);
     for (int64_t i = 0; i < round_up(s->Tq, STRIP); i++) {
         w->base[i] = i >= s->Tq ? 1e30f : lse[i] == -__builtin_inff() ? 0.0f : lse[i] * LOG2_E;
         w->delta[i] = i < s->Tq ? w->delta[i] : 0.0f;
@@ -145,8 +145,8 @@ static keys load_keys(const job *j, const scratch *w, int64_t b, int64_t g, int6
     const heads *s = &j->s;
     const ls_tensor *k = &j->a->in[K], *v = &j->a->in[V];
     keys r = { .k0 = k0, .n = min_i64(s->bk, s->Tk - k0) };
-    r.k = rows_form(s, w->k, head_at(s, k, b, k0, g), k->strides[1], r.n, &r.ldk);
-    r.v = rows_form(s, w->v, head_at(s, v, b, k0, g), v->strides[1], r.n, &r.ldv);
+    r.k = rows_form(s, w->k, key_at(s, k, b, k0, g), k->strides[1], r.n, &r.ldk);
+    r.v = rows_form(s, w->v, key_at(s, v, b, k0, g), v->strides[1], r.n, &r.ldv);
     r.stacked_k = stacked_form(s, w->stacked_k, r.k, r.ldk, r.n, &r.ld_stacked_k);
     return r;
 }
@@ -271,7 +271,7 @@ static void tile(const job *j, const scratch *w, const queries *q, const keys *k
     int64_t seen[BLOCK_Q], skip[BLOCK_Q];
     for (int64_t i = 0; i < n; i++) {
         seen[i] = visible(s, q0 + i, k->k0, k->n);
-        skip[i] = skipped(s, q0 + i + s->Tk - s->Tq, k->k0);
+        skip[i] = skipped(s, q0 + i + s->apart, k->k0);
     }
     /* on the border of what queries see; dbias has the zeros beyond it as well */
     const bool border = visible(s, q0, k->k0, k->n) < k->n && !j->dbias;
@@ -286,8 +286,8 @@ static void tile(const job *j, const scratch *w, const queries *q, const keys *k
     for (int64_t c = 0, end; c < k->n; c = end) {
         end = border ? min_i64(c + KEY_STRIP, k->n) : k->n;
         /* the strip of the first query that sees key c */
-        const int64_t query = k->k0 + c + s->Tq - s->Tk - q0,
-                      i = border && query > 0 ? min_i64(query / VF_LANES * VF_LANES, n) : 0,
+        const int64_t query = k->k0 + c - s->apart - q0,
+                      i = !border || query < 0 ? 0 : query < n ? query / VF_LANES * VF_LANES : n,
                       depth = words_of(s, n - i), from = (q0 + i) / s->unit;
         multiply(s, end - c, s->dp, depth, w->p + c * ld + i / s->unit, ld, 1,
                  q->stacked_dy + from * q->ld_stacked_dy, q->ld_stacked_dy, w->sum_v + c * s->dp, s->dp, add);
@@ -304,15 +304,15 @@ static void store_keys(const job *j, int64_t b, int64_t g, int64_t k0, int64_t n
     const heads *s = &j->s;
     const ls_tensor *dk = &j->a->out[DK], *dv = &j->a->out[DV];
     const float one = 1.0f;
-    store_rows(s, head_at(s, dk, b, k0, g), dk->strides[1], sum_k, n, &s->scale, 0);
-    store_rows(s, head_at(s, dv, b, k0, g), dv->strides[1], sum_v, n, &one, 0);
+    store_rows(s, key_at(s, dk, b, k0, g), dk->strides[1], sum_k, n, &s->scale, 0);
+    store_rows(s, key_at(s, dv, b, k0, g), dv->strides[1], sum_v, n, &one, 0);
 }
 
 /* The sums of head h for the document's first key. */
 static float *part_of(const job *j, int which, int64_t b, int64_t h)
 {
     const heads *s = &j->s;
-    return j->parts + ((which * s->B + b) * s->H + h) * rows_size(s, s->all_k) + s->first * s->dp;
+    return j->parts + ((which * s->B + b) * s->H + h) * rows_size(s, s->all_k) + s->first_k * s->dp;
 }
 
 SIMD_FN void add_to(float *to, const float *from, int64_t n)
@@ -376,7 +376,7 @@ static void attention_grad_head(const job *j, const scratch *w, int64_t b, int64
         for (int64_t q0 = 0; q0 < s->Tq; q0 += s->bq) {
             const int64_t n = min_i64(s->bq, s->Tq - q0);
             const bool unseen = k0 >= keys_end(s, b) || visible(s, q0 + n - 1, k0, k.n) == 0 ||
-                                skipped(s, q0 + s->Tk - s->Tq, k0) >= k.n;
+                                skipped(s, q0 + s->apart, k0) >= k.n;
             if (unseen && !j->dbias)
                 continue;
             if (!add)
@@ -390,7 +390,7 @@ static void attention_grad_head(const job *j, const scratch *w, int64_t b, int64
         }
         finish_keys(j, w, b, h, &k);
     }
-    store_rows(s, head_at(s, dq, b, 0, h), dq->strides[1], w->sum_q, s->Tq, &s->scale, 0);
+    store_rows(s, query_at(s, dq, b, 0, h), dq->strides[1], w->sum_q, s->Tq, &s->scale, 0);
     if (j->distances)
         add_phases(s, j->distances + (b * s->H + h) * distances_row(s), w->distances);
 }
@@ -404,7 +404,7 @@ static void attention_grad_sample(const job *j, const scratch *w, int64_t b, int
         return;
     }
     job part = *j;
-    for (int64_t begin = 0, end; begin < j->s.all_q; begin = end) {
+    for (int64_t begin = 0, end; begin < j->s.all_k; begin = end) {
         end = document_end(&j->s, b, begin);
         part.s = document_of(&j->s, begin, end);
         for (int64_t h = h0; h < h0 + j->task_heads; h++)

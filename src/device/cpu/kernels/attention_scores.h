@@ -76,7 +76,7 @@ SIMD_FN void use_distances(const heads *s, strip *t, const float *reversed)
 SIMD_FN const int32_t *keep_columns(const heads *s, const strip *t, float *aside)
 {
     /* A document may begin inside a group of the sample's keys. */
-    const int64_t width = aside_width(s), first = s->first + t->k0, inside = first % KEEP_GROUP;
+    const int64_t width = aside_width(s), first = s->first_k + t->k0, inside = first % KEEP_GROUP;
     for (int64_t i = 0; i < t->n; i += 2)
         for (int64_t c = -inside; c < t->keys; c += KEEP_GROUP) {
             int32_t keep[2 * KEEP_GROUP];

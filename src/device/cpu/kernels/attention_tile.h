@@ -53,8 +53,8 @@ SIMD_FN tile_keys load_keys(const heads *s, const ls_tensor *k, const ls_tensor 
 {
     tile_keys t = { .k0 = k0, .n = n, .first = k0 == 0 };
     int64_t ld;
-    t.k = rows_form(s, w->rows, head_at(s, k, b, k0, g), k->strides[1], n, &t.ldk);
-    const float *rows = rows_form(s, w->staging, head_at(s, v, b, k0, g), v->strides[1], n, &ld);
+    t.k = rows_form(s, w->rows, key_at(s, k, b, k0, g), k->strides[1], n, &t.ldk);
+    const float *rows = rows_form(s, w->staging, key_at(s, v, b, k0, g), v->strides[1], n, &ld);
     t.v = stacked_form(s, w->stacked, rows, ld, n, &t.ldv);
     return t;
 }

@@ -164,10 +164,10 @@ typedef struct part_shared {
 } part_shared;
 KERNEL_SHARED(attention_documents, attention_args, CORE_THREADS, part_shared)
 {
-    const i32 *positions = AT(const i32, a.positions) + BLOCK * a.Tq;
-    i32 *starts = AT(i32, a.starts) + BLOCK * a.Tq, *ends = AT(i32, a.ends) + BLOCK * a.Tq;
-    const int rows = (int)((a.Tq + CORE_THREADS - 1) / CORE_THREADS), from = THREAD * rows,
-              to = from + rows < a.Tq ? from + rows : (int)a.Tq;
+    const i32 *positions = AT(const i32, a.positions) + BLOCK * a.Tk;
+    i32 *starts = AT(i32, a.starts) + BLOCK * a.Tk, *ends = AT(i32, a.ends) + BLOCK * a.Tk;
+    const int rows = (int)((a.Tk + CORE_THREADS - 1) / CORE_THREADS), from = THREAD * rows,
+              to = from + rows < a.Tk ? from + rows : (int)a.Tk;
     i32 first = -1, last = -1;
     for (int i = from; i < to; i++)
         if (i == 0 || positions[i] == 0) {
@@ -177,7 +177,7 @@ KERNEL_SHARED(attention_documents, attention_args, CORE_THREADS, part_shared)
     s->first[THREAD] = first;
     s->last[THREAD] = last;
     BARRIER();
-    i32 begin = 0, end = (i32)a.Tq;
+    i32 begin = 0, end = (i32)a.Tk;
     for (int t = THREAD - 1; t >= 0 && begin == 0; t--)
         begin = s->last[t] > 0 ? s->last[t] : 0;
     for (int t = CORE_THREADS - 1; t > THREAD; t--)

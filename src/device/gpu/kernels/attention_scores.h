@@ -41,13 +41,13 @@ DEVICE tile_place queries_of(const attention_args *a, i64 block, int rows, int s
 /* One after the last key that the queries before `query_end` see. */
 DEVICE i64 keys_end(const attention_args *a, i64 query_end)
 {
-    const i64 end = query_end + a->Tk - a->Tq;
+    const i64 end = query_end + a->apart;
     return !a->causal || end > a->Tk ? a->Tk : end < 0 ? 0 : end;
 }
 /* The first query that sees a key. */
 DEVICE i64 queries_start(const attention_args *a, i64 key)
 {
-    const i64 start = key - (a->Tk - a->Tq);
+    const i64 start = key - a->apart;
     return !a->causal || start < 0 ? 0 : start > a->Tq ? a->Tq : start;
 }
 
@@ -55,11 +55,13 @@ DEVICE i64 queries_start(const attention_args *a, i64 key)
  */
 DEVICE i64 keys_start(const attention_args *a, i64 b, i64 query)
 {
-    return DOCUMENTS ? AT(const i32, a->starts)[b * a->Tq + query] / TILE * TILE : 0;
+    const i64 at = query + a->apart;
+    return DOCUMENTS ? AT(const i32, a->starts)[b * a->Tk + (at < 0 ? 0 : at)] / TILE * TILE : 0;
 }
 DEVICE i64 queries_end(const attention_args *a, i64 b, i64 key)
 {
-    return DOCUMENTS ? AT(const i32, a->ends)[b * a->Tq + key] : a->Tq;
+    const i64 end = DOCUMENTS ? AT(const i32, a->ends)[b * a->Tk + key] - a->apart : a->Tq;
+    return end < 0 ? 0 : end > a->Tq ? a->Tq : end;
 }
 
 /* query and key must be there */
@@ -90,7 +92,7 @@ typedef struct tile_view {
 DEVICE tile_view view_of(const attention_args *a, i64 b, i64 h, i64 query, i64 key)
 {
     tile_view v;
-    const i64 apart = query + a->Tk - a->Tq - key, far = 4 * TILE;
+    const i64 apart = query + a->apart - key, far = 4 * TILE;
     v.queries = (int)(a->Tq - query < far ? a->Tq - query : far);
     v.keys = (int)(a->Tk - key < far ? a->Tk - key : far);
     const i64 before = a->window ? apart - a->window : -far;
@@ -105,7 +107,7 @@ DEVICE tile_view view_of(const attention_args *a, i64 b, i64 h, i64 query, i64 k
     v.pad = (i32)a->pad;
 #endif
 #if DOCUMENTS
-    v.starts = AT(const i32, a->starts) + b * a->Tq + query;
+    v.starts = AT(const i32, a->starts) + b * a->Tk + query + a->apart;
     v.first_key = key;
 #endif
     (void)b;
@@ -181,7 +183,8 @@ DEVICE void keep_fill(const attention_args *a, keep_tile *t, dropping d, i64 h, 
                       int queries)
 {
     for (int i = THREAD; i < queries * 8; i += THREADS) {
-        const u64 row = (u64)((a->first_head + h) * a->Tq + query + i / 8) * (u64)((a->Tk + 63) / 64);
+        const i64 number = (a->first_head + h) * a->all_queries + a->first_query + query + i / 8;
+        const u64 row = (u64)number * (u64)((a->Tk + 63) / 64);
         const random_words x = random_block(d.key, (row + (u64)key / 64) * 8 + (u64)(i % 8), d.plane);
         u32 bits = 0;
         UNROLL for (int e = 0; e < 8; e++) bits |= (u32)(random_bits16_of(&x, e) < a->below) << e;

@@ -1,0 +1,258 @@
+/* verify_command.c - `lockstep verify`: trains steps of a run again, from one of its checkpoints or from the
+ * beginning, in a folder of its own, and compares every number of metrics.jsonl and the digests of the
+ * checkpoints bit for bit. The run is only read. */
+#include <dirent.h>
+#include <errno.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "base/arena.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/oserror.h"
+#include "base/sys.h"
+#include "ckpt/folder.h"
+#include "commands.h"
+#include "record/rundir.h"
+#include "record/step_folder.h"
+#include "verify_rows.h"
+
+enum { CANNOT_EXEC = 127, STOPPED = 75, WORDS = 96 };
+
+typedef struct verification {
+    const ls_verify_opts *o;
+    ls_verify_rows rows;
+    int64_t from, to;
+    ls_arena arena;
+    const char *checkpoint; /* of `from`; NULL: the beginning */
+    char *storage, *again;  /* where it is trained again; again: the run directory there */
+} verification;
+
+/* ---- which steps */
+
+/* The last step up to `most` that has a checkpoint's digests; 0: none. */
+static int64_t last_digest(const verification *v, int64_t most)
+{
+    int64_t last = 0;
+    const char *key;
+    json_t *row;
+    json_object_foreach(v->rows.of[LS_VERIFY_CHECKPOINT], key, row)
+    {
+        const int64_t step = strtoll(key, NULL, 10);
+        last = step > last && step <= most ? step : last;
+    }
+    return last;
+}
+
+/* The first checkpoint that the run still has, before the last step; 0: it has none. */
+static ls_status find_kept(int64_t *out, const verification *v)
+{
+    char *dir = ls_path_join(v->o->run.name, "checkpoints");
+    DIR *d = dir ? opendir(dir) : NULL;
+    *out = 0;
+    for (struct dirent *e; d && (e = readdir(d));) {
+        const int64_t step = ls_step_folder_parse(e->d_name);
+        if (step > 0 && step < v->to && (!*out || step < *out))
+            *out = step;
+    }
+    if (d)
+        closedir(d);
+    free(dir);
+    return dir ? LS_OK : ls_sys_have(NULL);
+}
+
+static ls_status no_digests(const verification *v)
+{
+    return v->o->to > 0
+               ? ls_fail(LS_E_USAGE,
+                         "--to %" PRId64 ": metrics.jsonl of %s has no digest of that step, because no "
+                         "checkpoint of it was saved; the last one before it is of step %" PRId64,
+                         v->o->to, v->o->run.name, last_digest(v, v->o->to))
+               : ls_fail(LS_E_USAGE,
+                         "%s: metrics.jsonl has no digest of a checkpoint: nothing was saved, or an "
+                         "older version of lockstep wrote it",
+                         v->o->run.name);
+}
+
+static ls_status choose_steps(verification *v)
+{
+    char name[LS_STEP_FOLDER_ROOM];
+    v->to = last_digest(v, v->o->to > 0 ? v->o->to : INT64_MAX);
+    if (!v->to || (v->o->to > 0 && v->to != v->o->to))
+        return no_digests(v);
+    v->from = v->o->from;
+    if (v->from < 0)
+        LS_TRY(find_kept(&v->from, v));
+    if (v->from >= v->to)
+        return ls_fail(LS_E_USAGE, "--from %" PRId64 ": step %" PRId64 " is the last that can be compared",
+                       v->from, v->to);
+    if (v->from == 0 && v->rows.first > 1)
+        return ls_fail(LS_E_USAGE,
+                       "%s begins with step %" PRId64
+                       ", from a checkpoint of another run, and has no checkpoint "
+                       "before step %" PRId64 ": it cannot be trained again from here",
+                       v->o->run.name, v->rows.first, v->to);
+    if (v->from == 0)
+        return LS_OK;
+    v->checkpoint = ls_arena_printf(&v->arena, "%s/checkpoints/%s", v->o->run.name,
+                                    ls_step_folder(name, v->from));
+    LS_TRY(ls_arena_status(&v->arena));
+    return ls_dir_exists(v->checkpoint)
+               ? LS_OK
+               : ls_fail(LS_E_USAGE,
+                         "--from %" PRId64
+                         ": there is no %s; checkpoint.keep says how many stay, and 0 is the "
+                         "beginning",
+                         v->from, v->checkpoint);
+}
+
+/* ---- training again */
+
+static _Noreturn void become_training(char *const *words, pid_t parent)
+{
+    if (!prctl(PR_SET_PDEATHSIG, SIGTERM) && getppid() == parent)
+        execv("/proc/self/exe", words);
+    dprintf(STDERR_FILENO, "error: lockstep could not be started: %s\n", strerror(errno));
+    _exit(CANNOT_EXEC);
+}
+
+/* The words of `lockstep train`. What a user gives behind them, as another number of ranks, changes no bit.
+ */
+static void make_words(char *words[WORDS], verification *v)
+{
+    ls_arena *a = &v->arena;
+    const char *const fixed[] = { "lockstep",
+                                  "train",
+                                  ls_arena_printf(a, "%s/recipe.yaml", v->o->run.name),
+                                  "--quiet",
+                                  "--no-progress",
+                                  "--resume",
+                                  v->checkpoint ? v->checkpoint : "never",
+                                  "--until",
+                                  ls_arena_printf(a, "%" PRId64, v->to),
+                                  "--set",
+                                  ls_arena_printf(a, "run.storage=\"%s\"", v->storage),
+                                  "--set",
+                                  "run.name=again",
+                                  "--set",
+                                  "run.time_limit=0",
+                                  "--set",
+                                  "checkpoint.keep=1",
+                                  "--set",
+                                  "checkpoint.export=\"\"",
+                                  "--set",
+                                  "checkpoint.export_best=\"\"" };
+    int n = 0;
+    for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++)
+        words[n++] = (char *)(uintptr_t)fixed[i];
+    for (int i = 0; i < v->o->run.n_sets && n < WORDS - 2; i++) {
+        words[n++] = "--set";
+        words[n++] = (char *)(uintptr_t)v->o->run.sets[i];
+    }
+    words[n] = NULL;
+}
+
+static ls_status train_again(verification *v)
+{
+    char *words[WORDS];
+    int status = 0;
+    if (v->o->run.n_sets > 32)
+        return ls_fail(LS_E_USAGE, "%d settings: at most 32", v->o->run.n_sets);
+    make_words(words, v);
+    LS_TRY(ls_arena_status(&v->arena));
+    const pid_t parent = getpid(), pid = ls_sys_fork();
+    if (pid == 0)
+        become_training(words, parent);
+    if (pid < 0)
+        return ls_fail(LS_E_MEMORY, "lockstep train could not be started: %s", strerror(errno));
+    while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+        continue;
+    return WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == STOPPED)
+               ? LS_OK
+               : ls_fail(LS_E_PEER, "training the steps again failed; see the messages above, and %s/log",
+                         v->again);
+}
+
+/* ---- the result */
+
+static void print_count(FILE *out, int64_t n, const char *one, const char *many, const char *end)
+{
+    fprintf(out, "%" PRId64 " %s%s", n, n == 1 ? one : many, end);
+}
+
+static ls_status verify_tell(const verification *v, const ls_verify_result *r, const ls_ui *ui)
+{
+    const json_t *digests = ls_verify_row(&v->rows, LS_VERIFY_CHECKPOINT, v->to);
+    const char *model = json_string_value(json_object_get(digests, "model")),
+               *optimizer = json_string_value(json_object_get(digests, "optimizer"));
+    if (v->o->json)
+        fprintf(ui->out,
+                "{\"run\":\"%s\",\"from\":%" PRId64 ",\"to\":%" PRId64 ",\"steps\":%" PRId64
+                ",\"evals\":%" PRId64 ",\"checkpoints\":%" PRId64 ",\"same\":%s,\"differ\":%" PRId64 "}\n",
+                v->o->run.name, v->from, v->to, r->n[LS_VERIFY_STEP], r->n[LS_VERIFY_EVAL],
+                r->n[LS_VERIFY_CHECKPOINT], r->differ ? "false" : "true", r->differ);
+    if (r->differ)
+        return ls_fail(LS_E_NUMERIC, "%s: step %" PRId64 ": %s; what was trained again is in %s",
+                       v->o->run.name, r->differ, r->what, v->again);
+    if (v->o->json)
+        return LS_OK;
+    fprintf(ui->out, "%s  steps %" PRId64 " to %" PRId64 " have the same bits: ", v->o->run.name, v->from + 1,
+            v->to);
+    print_count(ui->out, r->n[LS_VERIFY_STEP], "loss", "losses", ", ");
+    print_count(ui->out, r->n[LS_VERIFY_EVAL], "evaluation", "evaluations", ", ");
+    print_count(ui->out, r->n[LS_VERIFY_CHECKPOINT], "checkpoint", "checkpoints", "\n");
+    fprintf(ui->out, "        digests at the end: model %s%s%s\n", model, optimizer ? ", optimizer " : "",
+            optimizer ? optimizer : "");
+    return LS_OK;
+}
+
+static ls_status compare_rows(verification *v, const ls_ui *ui)
+{
+    ls_verify_rows again;
+    ls_verify_result result;
+    ls_status s = ls_verify_rows_read(&again, v->again);
+    /* stopped before the last step: nothing is said of the run */
+    if (s == LS_OK && !ls_verify_row(&again, LS_VERIFY_STEP, v->to))
+        s = ls_fail(LS_E_STOPPED, "stopped before step %" PRId64 " was trained again", v->to);
+    if (s == LS_OK) {
+        ls_verify_rows_compare(&result, &v->rows, &again, v->from, v->to);
+        s = verify_tell(v, &result, ui);
+    }
+    ls_verify_rows_release(&again);
+    return s;
+}
+
+static ls_status verify(verification *v, const ls_ui *ui)
+{
+    if (!ls_run_is(v->o->run.name))
+        return ls_fail(LS_E_USAGE, "%s: no run: it has no recipe.yaml", v->o->run.name);
+    LS_TRY(ls_verify_rows_read(&v->rows, v->o->run.name));
+    LS_TRY(choose_steps(v));
+    const char *base = v->o->storage ? v->o->storage : getenv("TMPDIR");
+    v->storage = ls_arena_printf(&v->arena, "%s/lockstep-verify-XXXXXX", base && *base ? base : "/tmp");
+    LS_TRY(ls_arena_status(&v->arena));
+    if (!mkdtemp(v->storage))
+        return ls_fail_os(v->storage, "make", errno);
+    v->again = ls_arena_printf(&v->arena, "%s/again", v->storage);
+    ls_log_info("trains steps %" PRId64 " to %" PRId64 " again, from %s, in %s", v->from + 1, v->to,
+                v->checkpoint ? v->checkpoint : "the beginning", v->storage);
+    LS_TRY(train_again(v));
+    LS_TRY(compare_rows(v, ui));
+    ls_remove_tree(v->storage); /* what differs stays */
+    return LS_OK;
+}
+
+ls_status ls_verify_command(const ls_verify_opts *o, const ls_ui *ui)
+{
+    verification v = { .o = o };
+    const ls_status s = verify(&v, ui);
+    ls_verify_rows_release(&v.rows);
+    ls_arena_release(&v.arena);
+    return s;
+}

@@ -1,0 +1,32 @@
+/* verify_rows.h - what metrics.jsonl says of the steps, evaluations and checkpoints of a run, for `lockstep
+ * verify`: everything but times. Private to the verify files. */
+#pragma once
+#include "base/json.h"
+
+typedef enum ls_verify_kind {
+    LS_VERIFY_STEP,
+    LS_VERIFY_EVAL,
+    LS_VERIFY_CHECKPOINT,
+    LS_VERIFY_KINDS
+} ls_verify_kind;
+
+typedef struct ls_verify_rows {
+    json_t *of[LS_VERIFY_KINDS]; /* by step, as text: the row. A repeated step has its last row */
+    int64_t first;               /* the first step that has a row */
+} ls_verify_rows;
+
+/* Reads RUN/metrics.jsonl. Release it also after a failure. Local. */
+ls_status ls_verify_rows_read(ls_verify_rows *out, const char *run_dir);
+void ls_verify_rows_release(ls_verify_rows *r);
+/* The row of a step; NULL: there is none. */
+const json_t *ls_verify_row(const ls_verify_rows *r, ls_verify_kind kind, int64_t step);
+
+typedef struct ls_verify_result {
+    int64_t n[LS_VERIFY_KINDS]; /* rows that were compared */
+    int64_t differ;             /* the first step with another row; 0: none */
+    char what[160];             /* what differs there */
+} ls_verify_result;
+/* Compares the rows of steps from + 1 to `to`. A row of `run` that `again` lacks is a difference; of
+ * evaluations and checkpoints `again` may have more. */
+void ls_verify_rows_compare(ls_verify_result *out, const ls_verify_rows *run, const ls_verify_rows *again,
+                            int64_t from, int64_t to);

@@ -1,0 +1,44 @@
+#!/bin/bash
+# verify.sh COMMAND - steps of a run are trained again, on one and on two ranks, and every number is compared; a number that was changed is found; what cannot be
+# verified is refused. And train --until.
+source "$(dirname "$0")/common.sh"
+
+cat >v.yaml <<'EOF'
+model: {type: mlp, image_size: 28, hidden: [16], classes: 10}
+data: {type: shapes}
+train: {epochs: 2, steps_per_epoch: 5, global_batch: 16, micro_batch: 4}
+checkpoint: {every_steps: 2, keep: 2}
+schedule: {type: cosine}
+threads: 1
+EOF
+export TMPDIR=$PWD/again; mkdir again
+
+# a run that is stopped after a step has the bits of one in one go, whose schedule is as long
+try 0 train v.yaml
+try 75 train v.yaml --set run.name=parts --until 3; has err "stopped after step 3 of 10 on request; everything is saved"
+refused 2 "--until 3: the run continues behind step 3" train v.yaml --set run.name=parts --until 3
+try 0 train v.yaml --set run.name=parts --workers 2
+cmp runs/parts/checkpoints/latest/model.safetensors runs/v/checkpoints/latest/model.safetensors || bad "--until changes the weights"
+digests() { sed -n 's/.*"checkpoint","step":10,.*\("model":"[0-9a-f]*","optimizer":"[0-9a-f]*"\).*/\1/p' "runs/$1/metrics.jsonl"; }
+[ -n "$(digests v)" ] && [ "$(digests v)" = "$(digests parts)" ] || bad "digests: $(digests v) and $(digests parts)"
+try 0 train v.yaml --set run.name=beside --set checkpoint.async=true --set checkpoint.files=per_rank --workers 2
+[ "$(digests v)" = "$(digests beside)" ] || bad "digests of files of each rank: $(digests beside)"
+
+try 0 verify runs/v; has out "steps 9 to 10 have the same bits: 2 losses, 1 evaluation, 1 checkpoint$"
+try 0 verify runs/v --from 0 --workers 2 --json; has out '"from":0,"to":10,"steps":10,"evals":2,"checkpoints":6,"same":true,"differ":0'
+try 0 verify runs/v --from 0 --to 4; has out "steps 1 to 4 have the same bits: 4 losses, 0 evaluations, 2 checkpoints"
+[ -z "$(ls again)" ] || bad "verify leaves $(ls again)"
+
+refused 2 "--to 3: .* no digest of that step, .* the last one before it is of step 2" verify runs/v --to 3
+refused 2 "--from 3: there is no runs/v/checkpoints/step-00000003" verify runs/v --from 3
+refused 2 "--from 10: step 10 is the last that can be compared" verify runs/v --from 10
+refused 2 "v.yaml: no run: it has no recipe.yaml" verify v.yaml
+
+cp -r runs/v saved
+sed -i '/"kind":"step","step":9,/s/"loss":[0-9.]*/"loss":2.5/' runs/v/metrics.jsonl
+refused 1 "step 9: loss is 2.5 in the run, and [0-9.]* now; what was trained again is in .*/again/lockstep-verify-" verify runs/v
+cp saved/metrics.jsonl runs/v; sed -i '/"checkpoint","step":4,/s/"optimizer":"[0-9a-f]*"/"optimizer":"0"/' runs/v/metrics.jsonl
+refused 1 "step 4: the digest of the optimizer is \"0\" in the run" verify runs/v --from 0
+sed -i 's/,"model":"[0-9a-f]*"//' runs/v/metrics.jsonl
+refused 2 "metrics.jsonl has no digest of a checkpoint" verify runs/v
+finish
