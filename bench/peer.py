@@ -9,7 +9,8 @@
 Answers every line "STEPS" of stdin with a line of JSON: seconds of each step, their median, and this
 process's peak memory. Modes, which may be joined by `+`:
 eager; compiled (torch.compile); channels_last (of pictures); autocast (bf16 where autocast takes it, weights
-f32); pure (weights, gradients and moments bf16).
+f32); pure (weights, gradients and moments bf16); lora (of language models: PEFT's adapters of rank 16 in f32 on all
+linear layers, of weights in bf16).
 Optimizers are PyTorch's fused ones. Weights are random: no step's time depends on them."""
 
 import argparse
@@ -98,17 +99,30 @@ def language(options):
     return model.train(), lambda net: net(**words, use_cache=False).loss, torch.optim.AdamW
 
 
+def adapted(model):
+    from peft import LoraConfig, get_peft_model
+
+    model = get_peft_model(model, LoraConfig(r=16, lora_alpha=32, target_modules="all-linear", task_type="CAUSAL_LM"))
+    for p in model.parameters():
+        if p.requires_grad:
+            p.data = p.data.float()
+    return model
+
+
 def make_step(options):
     modes = options.mode.split("+")
-    unknown = set(modes) - {"eager", "compiled", "channels_last", "autocast", "pure"}
+    unknown = set(modes) - {"eager", "compiled", "channels_last", "autocast", "pure", "lora"}
     if unknown:
         sys.exit(f"bench/peer.py: no mode {', '.join(sorted(unknown))}")
     model, loss_of, optimizer_class = (
         pictures(options, modes) if options.model in PICTURES else language(options)
     )
-    if "pure" in modes:
+    if "pure" in modes or "lora" in modes:
         model = model.to(torch.bfloat16)
-    optimizer = optimizer_class(model.parameters(), lr=1e-5, fused=True)
+    if "lora" in modes:
+        model = adapted(model)
+    trained = [p for p in model.parameters() if p.requires_grad]
+    optimizer = optimizer_class(trained, lr=1e-5, fused=True)
     net = torch.compile(model) if "compiled" in modes else model
 
     def step():

@@ -18,6 +18,8 @@ optimizer: {{type: adamw, lr: 1e-5}}
 precision: {{param: {dtype}}}
 threads: {threads}
 """
+ADAPTERS = TEXT.replace("train: {{global_batch: 1}}", "train: {{global_batch: 1, lora: {{rank: 16}}}}")
+NF4 = ADAPTERS.replace("tied: true}}", "tied: true, base: nf4}}")
 PAIRS = """model: {{type: t5, vocab_size: 32128, layers: 12, heads: 12, hidden_size: 768,
         mlp_size: 3072, tied: true}}
 data: {{type: pairs, train_text: {folder}/pairs.jsonl, eval_text: {folder}/pairs.jsonl, tokenizer: bytes,
@@ -63,7 +65,7 @@ def rows(build):
     for dtype in ("f32", "bf16"):
         for threads in (1, 2):
             modes = {
-                m: lambda m=m, t=threads: Server(python, peer, "vit", "--mode", m, "--threads", str(t))
+                m: lambda f, m=m, t=threads: Server(python, peer, "vit", "--mode", m, "--threads", str(t))
                 for m in (F32_PICTURES if dtype == "f32" else BF16)
             }
             yield row(
@@ -78,7 +80,7 @@ def rows(build):
             )
     for size, batch, rounds in ((28, 64, 5), (224, 8, 3)):
         modes = {
-            m: lambda m=m, s=size, b=batch: Server(
+            m: lambda f, m=m, s=size, b=batch: Server(
                 python, peer, "resnet18", "--mode", m, "--size", str(s), "--batch", str(b)
             )
             for m in ("eager", "channels_last", "compiled", "compiled+channels_last")
@@ -103,7 +105,7 @@ def rows(build):
         for threads in (1, 2):
             words = ("--size", "224", "--batch", "8", "--threads", str(threads))
             modes = {
-                m: lambda m=m, p=model, w=words: Server(python, peer, p, "--mode", m, *w)
+                m: lambda f, m=m, p=model, w=words: Server(python, peer, p, "--mode", m, *w)
                 for m in ("eager", "channels_last", "compiled", "compiled+channels_last")
             }
             yield row(
@@ -124,7 +126,7 @@ def rows(build):
             for threads in (1, 2):
                 batch = "2" if word == "t5" else "1"
                 modes = {
-                    m: lambda m=m, p=model, t=threads, b=batch: Server(
+                    m: lambda f, m=m, p=model, t=threads, b=batch: Server(
                         python, peer, p, "--mode", m, "--threads", str(t), "--batch", b
                     )
                     for m in LANGUAGE[dtype]
@@ -144,12 +146,39 @@ def rows(build):
                     3,
                     1,
                 )
+    train = lambda f, name, recipe, t: Train(  # noqa: E731
+        program,
+        write(f, name, recipe.format(folder=f, dtype="bf16", threads=t)),
+        f,
+        f"{name}-{t}-{time.time_ns()}",
+    )
+    for threads in (1, 2):
+        peft = lambda f, t=threads: Server(  # noqa: E731
+            python, peer, "qwen2.5-0.5b", "--mode", "lora+autocast", "--threads", str(t), "--batch", "1"
+        )
+        whole = lambda f, t=threads: train(f, "whole.yaml", TEXT, t)  # noqa: E731
+        bf16 = lambda f, t=threads: train(f, "bf16.yaml", ADAPTERS, t)  # noqa: E731
+        for word, text, recipe, modes in (
+            ("lora", "adapters of rank 16", ADAPTERS, {"PEFT": peft}),
+            ("lora-step", "adapters of rank 16 beside a step of all weights", ADAPTERS, {"Lockstep, all weights": whole}),
+            ("lora-nf4", "adapters of rank 16, NF4", NF4, {"Lockstep, adapters on bf16": bf16}),
+        ):
+            yield row(
+                f"qwen {word} bf16 {threads}",
+                f"Qwen2.5-0.5B, 512 tokens, {text}, bf16",
+                threads,
+                "bf16",
+                lambda f, r=recipe, t=threads: train(f, "recipe.yaml", r, t),
+                modes,
+                3,
+                1,
+            )
     for name, text, ours, strategy in (
         ("fsdp", "FSDP", ["--gather", "copy"], "fsdp"),
         ("ddp", "DDP", ["--data", "ddp"], "ddp"),
         ("fsdp bf16", "FSDP, bf16", ["--gather", "copy", "--dtype", "bf16"], "fsdp_bf16"),
     ):
-        modes = {"gloo": lambda s=strategy: Server(python, ranks, "--serve", "--strategy", s)}
+        modes = {"gloo": lambda f, s=strategy: Server(python, ranks, "--serve", "--strategy", s)}
         yield row(
             f"ranks {name}",
             f"ViT over two ranks, 64 images each, {text}",
@@ -160,7 +189,7 @@ def rows(build):
             7,
             5,
         )
-    modes = {"gloo": lambda: Server(python, ranks, "--serve", "--model", "resnet18", "--strategy", "ddp")}
+    modes = {"gloo": lambda f: Server(python, ranks, "--serve", "--model", "resnet18", "--strategy", "ddp")}
     yield row(
         "ranks resnet ddp",
         "ResNet18 over two ranks, 64 images of 28 x 28 each, DDP",
@@ -173,7 +202,7 @@ def rows(build):
     )
     for dtype in ("f32", "bf16"):
         modes = {
-            "gloo": lambda d=dtype: Server(
+            "gloo": lambda f, d=dtype: Server(
                 python, os.path.join(HERE, "torch_language.py"), "--dp", "2", "--tp", "2", "--types", d
             )
         }

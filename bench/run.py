@@ -3,7 +3,7 @@
 
     python bench/run.py BUILD_DIR [--only WORD ...] [--rounds N] [--results bench/results.json]
 
-WORD is a part of a row's name: vit, resnet, qwen, t5, ranks, tp, generate, checkpoint, start, or "vit f32 1";
+WORD is a part of a row's name: vit, resnet, qwen, lora, t5, ranks, tp, generate, checkpoint, start, or "vit f32 1";
 llama (or "llama f32 2") compares generation with llama.cpp, which needs the packages xllamacpp and gguf.
 For each row, PyTorch's modes come one after the other; against each, both programs
 take turns in one go. A figure is the median over rounds of each round's median, a ratio the median of the
@@ -118,7 +118,7 @@ def measure(build, row, bound, folder, options):
     mine, bursts, answer = [], [], {}
     for mode, start in ({} if options.no_torch else row["modes"]).items() or [("", None)]:
         try:
-            theirs = start() if start else None
+            theirs = start(folder) if start else None
         except (
             Ended
         ) as e:  # a mode that PyTorch cannot run here is not a mode of its, and the table says nothing of it

@@ -57,6 +57,8 @@ class Train:
     """`lockstep train` in one process. Between its turns it is stopped; the step in which that happens does
     not count."""
 
+    ready = {}
+
     def __init__(self, program, recipe, folder, name):
         run = os.path.join(folder, "runs", name)
         self.rows, self.metrics = 0, os.path.join(run, "metrics.jsonl")

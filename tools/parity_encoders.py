@@ -40,6 +40,12 @@ KINDS = {
         "loss: {type: cross_entropy, of: tags}\n# %s\n",
         "tags",
     ),
+    "roberta": (
+        "model: {init: %s/../roberta, inputs: {query: [12]}, outputs: {kind: [3]}}\n"
+        "data: {type: arrays, train: {query: %s/pairs.csv, kind: %s/pairs.csv}}\n"
+        "loss: {type: cross_entropy, of: kind}\n",
+        "kind",
+    ),
     "embeddings": (
         "model: {init: %s, inputs: {query: [8], passage: [12]}, outputs: {vector: [16]}}\n"
         "data: {type: arrays, train: {query: %s/pairs.csv, passage: %s/pairs.csv}}\n"
@@ -56,6 +62,7 @@ def theirs(kind, folder):
     auto = {
         "classes": transformers.AutoModelForSequenceClassification,
         "words": transformers.AutoModelForTokenClassification,
+        "roberta": transformers.AutoModelForSequenceClassification,
         "embeddings": transformers.AutoModel,
     }[kind]
     model = auto.from_pretrained(folder).double().eval()
@@ -66,9 +73,10 @@ def theirs(kind, folder):
     texts = {
         "classes": ([r[0] for r in rows], [r[1] for r in rows]),
         "words": ([line.split(",")[0] for line in TAGS.splitlines()[1:]],),
+        "roberta": ([r[0] for r in rows],),
         "embeddings": ([r[0] for r in rows],),
     }[kind]
-    length = {"classes": 14, "words": 9, "embeddings": 8}[kind]
+    length = {"classes": 14, "words": 9, "roberta": 12, "embeddings": 8}[kind]
     x = tokenizer(*texts, truncation=True, max_length=length, padding="max_length", return_tensors="pt")
     with torch.no_grad():
         y = model(**x)

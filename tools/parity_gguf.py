@@ -6,8 +6,8 @@
 llama.cpp is the package xllamacpp. What must hold:
 
 - every type of file loads; in f32 llama.cpp generates the 60 greedy tokens of `lockstep predict`;
-- each tokenizer (stories260K's, Qwen2.5's, GPT-2's, and small ones with the pre-tokenizers of Llama 3, Mistral
-  Nemo and SmolLM, trained here) gives the same ids in lockstep, llama.cpp and transformers for 200 texts;
+- each tokenizer (stories260K's, Qwen2.5's, GPT-2's, and small ones with the pre-tokenizers of Llama 3,
+  Mistral Nemo and SmolLM, trained here) gives the same ids in lockstep, llama.cpp and transformers for 200 texts;
 - an adapter beside its base generates the tokens of the merged model;
 - blocks of Q8_0, Q4_0 and Q5_0 are those of the package gguf, and Q4_K and Q6_K lose as little as they may.
 
@@ -236,7 +236,7 @@ def gpt2_model(folder, bpe):
 
 
 def gemma3(folder, stories_folder):
-    """A Gemma 3 whose layers have a window, but for the sixth, and whose tokenizer puts no space before a text."""
+    """A Gemma 3: its layers have a window, but for the sixth; its tokenizer puts no space before a text."""
     from transformers import Gemma3TextConfig
 
     with open(f"{stories_folder}/tokenizer.json") as f:
@@ -418,6 +418,34 @@ def adapter(base, work):
     check("adapter.gguf beside its base is merged.gguf", bool(merged) and beside == merged != plain, f"({beside})")
 
 
+def peft_adapter(what, base, targets):
+    """Random adapters that PEFT saves: beside the base, and merged. (Few tokens: logits of GPT-2 differ by a
+    thousandth, because llama.cpp looks GELU up in a table of f16, and of random weights two may be so near.)"""
+    tokens = 16
+    import torch
+    from peft import LoraConfig, get_peft_model
+    from transformers import AutoModelForCausalLM
+
+    torch.manual_seed(12)
+    config = LoraConfig(r=4, lora_alpha=8, target_modules=targets, task_type="CAUSAL_LM")
+    model = get_peft_model(AutoModelForCausalLM.from_pretrained(base), config)
+    for name, p in model.named_parameters():
+        if "lora_" in name:
+            torch.nn.init.normal_(p.data, 0.0, 0.2)
+    folder = base + "-adapter"
+    model.save_pretrained(folder)
+    prompt = Ours(base).encode("Once upon a time")
+    with torch.no_grad():
+        ids = torch.tensor([prompt])
+        want = model.generate(input_ids=ids, max_new_tokens=tokens, do_sample=False)[0, len(prompt) :].tolist()
+    lockstep("export", folder, "--to", folder + ".gguf")
+    lockstep("export", folder, "--merge", "--to", folder + "-merged.gguf", "--type", "f32")
+    check(f"{what}: adapter of PEFT in lockstep", greedy(folder, "Once upon a time", tokens) == want)
+    beside = generated(f"{base}.f32.gguf", prompt, tokens, folder + ".gguf")
+    check(f"{what}: adapter of PEFT beside its base in llama.cpp", beside == want)
+    check(f"{what}: merged, in llama.cpp", generated(folder + "-merged.gguf", prompt, tokens) == want)
+
+
 def blocks(folder):
     """A matrix of a file in each type beside what the package gguf, or llama.cpp itself, makes of it."""
     weights, names = load_file(f"{folder}/model.safetensors"), {
@@ -495,9 +523,11 @@ def main():
             same_ids(f"pre-tokenizer {name}", folder, texts, auto=False)  # (not the one of its model's class)
         gpt2_model(f"{work}/gpt2-model", gpt2)
         runs("gpt2, random", f"{work}/gpt2-model", "The quick brown fox")
+        peft_adapter("gpt2", f"{work}/gpt2-model", ["c_attn", "c_proj", "c_fc"])
         gemma3(f"{work}/gemma3", f"{work}/stories")
         runs("gemma3, random", f"{work}/gemma3", "Once upon a time")
         same_ids("gemma3, spaces as they are", f"{work}/gemma3", texts, auto=False)
+        peft_adapter("gemma3", f"{work}/gemma3", ["q_proj", "v_proj", "down_proj"])
         large = f"{work}/blocks"
         os.makedirs(large)
         qwen2(large, byte_level(large, models.BPE(), None, plays), 9, 256)

@@ -157,7 +157,8 @@ typedef struct ls_unet_config {
     ls_unet_up up;
 } ls_unet_config;
 
-/* Hugging Face's Llama, Qwen2, Qwen3 and Mistral for language modelling: parameters
+/* Hugging Face's Llama, Qwen2, Qwen3, Mistral and others of their family, also with experts, for language
+ * modelling: parameters
  * "model.embed_tokens.weight", "model.layers.0.self_attn.q_proj.weight", ... */
 typedef struct ls_decoder_config {
     int64_t seq_length; /* tokens of a sequence */
@@ -180,6 +181,17 @@ typedef struct ls_decoder_config {
     /* A sample is several documents side by side, which do not see each other: there is an input "positions"
      * i32 [batch, seq_length], 0 at the first token of each (LS_PACK_DOCUMENTS). */
     bool packed;
+    /* A mixture of experts in place of the MLP of layers experts_every, 2 experts_every, ..: each token goes
+     * to experts_per_token of `experts` MLPs of width expert_size, whose outputs are added, weighted by their
+     * probabilities (with normalize_experts divided by their sum). experts 0: none. */
+    int64_t experts, experts_per_token, expert_size, experts_every;
+    bool normalize_experts;
+    /* an MLP beside them for all tokens, times the sigmoid of a number of the token; 0: none */
+    int64_t shared_expert_size;
+    double balance;     /* factor of the loss that spreads tokens evenly over experts; 0: none */
+    bool mixtral_names; /* "block_sparse_moe.experts.0.w1", .. for "mlp.experts.0.gate_proj", .. */
+    bool whole_norms;   /* RMS norms of all of q and of k, over their heads */
+    double clip_qkv;    /* q, k and v are clamped to so much above and below 0; 0: they are not */
 } ls_decoder_config;
 
 /* Hugging Face's BertForSequenceClassification and BertForTokenClassification: parameters
@@ -193,8 +205,12 @@ typedef struct ls_decoder_config {
  * [hidden_size], "NAME" of the first text and "NAME.INPUT" of the second one: the mean of its tokens, of
  * length
  * 1. The loss is the cross-entropy of 20 times the products of a first text with all second texts of its
- * micro-batch, of which its own is the right one; "accuracy" says how often its own is the largest. */
+ * micro-batch, of which its own is the right one; "accuracy" says how often its own is the largest.
+ *
+ * `roberta`: names begin with "roberta."; the first token is at position pad_token + 1; classes and numbers
+ * of a text come from its first token through "classifier.dense", tanh and "classifier.out_proj". */
 typedef struct ls_bert_config {
+    bool roberta; /* Hugging Face's Roberta: below */
     int n_inputs;
     const ls_port *inputs;
     int64_t vocab_size, hidden_size, mlp_size, layers, heads;

@@ -143,6 +143,10 @@ typedef struct ls_recipe {
         int64_t rope_original;
         int64_t window, global_every; /* mistral and gemma3_text; the next too but for window */
         double local_theta, query_scalar;
+        /* mixtral qwen2_moe qwen3_moe olmoe */
+        int64_t experts, experts_per_token, expert_size, experts_every, shared_expert_size;
+        bool normalize_experts;
+        double balance, clip_qkv;
         /* t5; decoder_layers 0: layers */
         int64_t decoder_layers, position_buckets, position_distance, start_token;
         ls_feed_forward feed_forward;

@@ -55,12 +55,11 @@ static ls_status merge_layer(ls_weights *w, const ls_weight *a, double scale, bo
     const ls_weight *b = ls_weights_find(w, ls_arena_printf(arena, "%s.lora_B.weight", layer));
     ls_weight *to = (ls_weight *)(uintptr_t)ls_weights_find(w, ls_arena_printf(arena, "%s.weight", layer));
     LS_TRY(ls_arena_status(arena));
-    if (!strncmp(layer, "transformer.h.", 14)) /* a square weight would be taken for the other one */
-        return ls_fail(
-            LS_E_UNSUPPORTED,
-            "%s: %s: weights of GPT-2 are [in, out], and this version merges adapters into [out, in] "
-            "only; merge with PEFT (merge_and_unload)",
-            a->file, layer);
+    if (!transposed && !strncmp(layer, "transformer.h.", 14)) /* a square one would fit either way */
+        return ls_fail(LS_E_FORMAT,
+                       "%s: %s: weights of GPT-2 are [in, out], and adapter_config.json does not say "
+                       "\"fan_in_fan_out\": true, as PEFT writes it for them",
+                       a->file, layer);
     if (!to || !b)
         return misfit(a, to ? "has no lora_B.weight" : "belongs to a layer that the base does not have",
                       layer);

@@ -149,22 +149,37 @@ static ls_status read_conversation(ls_chat_row *r, const json_t *line)
     return add_messages(r, "completion", completion);
 }
 
+/* What a line of another form is, and how it becomes one of ours. */
+static void say_other(ls_str *out, const json_t *line)
+{
+    static const char *const PAIRS[][2] = { { "instruction", "output" }, { "instruction", "response" },
+                                            { "question", "answer" },    { "query", "response" },
+                                            { "prompt", "chosen" },      { "prompt", "response" },
+                                            { "input", "output" } };
+    for (size_t i = 0; i < sizeof PAIRS / sizeof PAIRS[0]; i++)
+        if (json_object_get(line, PAIRS[i][0]) && json_object_get(line, PAIRS[i][1])) {
+            ls_str_printf(out, "; rewrite %s and %s as prompt and completion, or as two messages",
+                          PAIRS[i][0], PAIRS[i][1]);
+            return;
+        }
+    if (json_object_get(line, "text"))
+        ls_str_add(out, "; it is a plain text, without a role or a prompt");
+}
+
 ls_status ls_chat_row_read(ls_chat_row *out, const json_t *line)
 {
     const json_t *prompt = json_object_get(line, "prompt"), *completion = json_object_get(line, "completion");
     *out = (ls_chat_row){ 0 };
     if (!json_object_get(line, "messages") && !json_object_get(line, "conversations") &&
         !(prompt && completion)) {
-        const char *other = json_object_get(line, "instruction")
-                                ? "; rewrite instruction and output as prompt "
-                                  "and completion, or as two messages"
-                            : json_object_get(line, "text")
-                                ? "; it is a plain text, without a role or a prompt"
-                                : "";
-        return ls_fail(LS_E_FORMAT,
-                       "this is not a JSON object with messages, with conversations, or with prompt and "
-                       "completion%s",
-                       other);
+        ls_str other = { 0 };
+        say_other(&other, line);
+        const ls_status s = ls_fail(
+            LS_E_FORMAT,
+            "this is not a JSON object with messages, with conversations, or with prompt and completion%s",
+            ls_str_text(&other));
+        ls_str_release(&other);
+        return s;
     }
     if (json_is_string(prompt) && json_is_string(completion) && !json_object_get(line, "messages") &&
         !json_object_get(line, "conversations")) {

@@ -87,6 +87,10 @@ struct ls_graph {
     uint32_t number; /* number of the graph in this process; values that builder calls return carry it */
     ls_node **nodes;
     int n_nodes, cap_nodes;
+    /* of the sources among the first n_indexed nodes: their numbers + 1, by a hash of their identity
+     * (ops/source.c); a power of two, at least twice as many as they are */
+    int *sources;
+    int n_indexed, n_sources, cap_sources;
     ls_val *vals;
     int n_vals, cap_vals; /* vals[0] is the absent value */
     ls_output_entry *outputs;

@@ -13,4 +13,8 @@ typedef struct ls_matmul_attrs { int64_t transpose_a, transpose_b; } ls_matmul_a
 typedef struct ls_group_norm_attrs { int64_t channels; double eps; } ls_group_norm_attrs;
 /* lstm, gru and their gradients. reverse 1: from the last token to the first */
 typedef struct ls_recurrent_attrs { int64_t reverse; } ls_recurrent_attrs;
+/* top_k: how many of the last dimension */
+typedef struct ls_top_k_attrs { int64_t k; } ls_top_k_attrs;
+/* n: of group_order the number of groups, of combine that of tokens, of grouped_linear_dw a group */
+typedef struct ls_group_attrs { int64_t n; } ls_group_attrs;
 /* clang-format on */

@@ -50,7 +50,7 @@ static void epoch_end_describe(ls_str *out, const ls_loop *l, const ls_eval_resu
         ls_str_printf(out, " (%s)", ls_evaluate_why(e, "loss"));
     if (ls_dataset_is_text(l->eval) && !isnan(e->loss) &&
         isnan(ls_metric_list_find(&e->metrics, "perplexity")))
-        ls_str_printf(out, "  perplexity %.4g", exp(e->loss));
+        ls_str_printf(out, "  perplexity %.4g", ls_evaluate_perplexity(e));
     for (int i = 1; i < e->metrics.n; i++)
         if (isnan(e->metrics.at[i].value))
             ls_str_printf(out, "  no %s", e->metrics.at[i].name);

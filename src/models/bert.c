@@ -42,10 +42,13 @@ typedef struct text {
     ls_value ids, types, x; /* types: LS_NONE: all 0 */
 } text;
 
+/* The position of a text's first token. */
+static int64_t first_place(const ls_bert_config *c) { return c->roberta ? c->pad_token + 1 : 0; }
+
 /* The last dimension of a text or a pair. */
 static int64_t tokens_of(const ls_port *p) { return p->type.ndim ? p->type.dims[p->type.ndim - 1] : 0; }
 
-static text read_text(ls_graph *g, const ls_port *p, int64_t batch)
+static text read_text(ls_graph *g, const ls_bert_config *c, const ls_port *p, int64_t batch)
 {
     text t = { .tokens = tokens_of(p), .types = LS_NONE };
     if (p->type.ndim == 1) {
@@ -54,7 +57,8 @@ static text read_text(ls_graph *g, const ls_port *p, int64_t batch)
     }
     const ls_value pair = ls_input(g, p->name, LS_TYPE(LS_I32, batch, 2, t.tokens));
     t.ids = ls_reshape(g, ls_slice(g, pair, 1, 0, 1), batch, t.tokens);
-    t.types = ls_reshape(g, ls_slice(g, pair, 1, 1, 1), batch, t.tokens);
+    if (!c->roberta) /* its texts are all of type 0 */
+        t.types = ls_reshape(g, ls_slice(g, pair, 1, 1, 1), batch, t.tokens);
     return t;
 }
 
@@ -68,7 +72,8 @@ static ls_value embed(ls_graph *g, const ls_bert_config *c, const text *t)
     x = ls_add(g, x,
                ls_present(t->types) ? ls_embedding_op(g, t->types, types)
                                     : ls_reshape(g, ls_slice(g, types, 0, 0, 1), 1, 1, c->hidden_size));
-    x = ls_add(g, x, ls_reshape(g, ls_slice(g, places, 0, 0, t->tokens), 1, t->tokens, c->hidden_size));
+    x = ls_add(
+        g, x, ls_reshape(g, ls_slice(g, places, 0, first_place(c), t->tokens), 1, t->tokens, c->hidden_size));
     return ls_dropout(g, "dropout", ls_layer_norm(g, "LayerNorm", x, c->norm_eps), c->dropout);
 }
 
@@ -107,11 +112,13 @@ static ls_value layer(ls_graph *g, const ls_bert_config *c, ls_value x, ls_value
     return output(g, c, h, x);
 }
 
-/* [batch, hidden]: of the first token, through a layer of its own. */
+/* [batch, hidden]: of the first token, of BERT through a layer of its own. */
 static ls_value pool(ls_graph *g, const ls_bert_config *c, ls_value x, int64_t batch)
 {
-    LS_SCOPE(g, "pooler", "BertPooler");
     x = ls_reshape(g, ls_slice(g, x, 1, 0, 1), batch, c->hidden_size);
+    if (c->roberta) /* its heads have the layer */
+        return x;
+    LS_SCOPE(g, "pooler", "BertPooler");
     return ls_tanh(g, linear(g, c, "dense", x, c->hidden_size));
 }
 
@@ -134,10 +141,11 @@ static ls_status check_text(const ls_bert_config *c, const ls_port *p)
     if (p->type.ndim != 1 && (p->type.ndim != 2 || p->type.dims[0] != 2))
         return ls_fail(LS_E_SHAPE, "bert: input %s: a text is [tokens], a pair of texts [2, tokens]",
                        p->name);
-    if (n < 1 || n > c->positions)
+    const int64_t most = c->positions - first_place(c);
+    if (n < 1 || n > most)
         return ls_fail(LS_E_SHAPE, "bert: input %s: %lld tokens, and the model has %lld positions", p->name,
-                       (long long)n, (long long)c->positions);
-    return p->type.ndim == 1 || c->token_types > 1
+                       (long long)n, (long long)most);
+    return p->type.ndim == 1 || c->token_types > 1 || c->roberta
                ? LS_OK
                : ls_fail(LS_E_SHAPE,
                          "bert: input %s: a pair of texts has two token types, and the model has %lld",
@@ -191,6 +199,14 @@ ls_status ls_bert_check(const ls_bert_config *c)
     return LS_OK;
 }
 
+static ls_value roberta_head(ls_graph *g, const ls_bert_config *c, const char *name, ls_value x,
+                             int64_t numbers)
+{
+    LS_SCOPE(g, name, "RobertaClassificationHead");
+    x = ls_tanh(g, linear(g, c, "dense", x, c->hidden_size));
+    return linear(g, c, "out_proj", ls_dropout(g, "dropout", x, c->classifier_dropout), numbers);
+}
+
 /* One output of its own name, several under their names. */
 static void head(ls_graph *g, const ls_bert_config *c, const ls_port *p, ls_value x, int64_t batch)
 {
@@ -200,7 +216,9 @@ static void head(ls_graph *g, const ls_bert_config *c, const ls_port *p, ls_valu
     for (int d = 0; d < p->type.ndim; d++)
         t.dims[d + 1] = p->type.dims[d];
     const int64_t numbers = p->type.ndim ? p->type.dims[p->type.ndim - 1] : 1;
-    ls_output(g, p->name, ls_reshape_dims(g, linear(g, c, name, x, numbers), t.ndim, t.dims));
+    const ls_value y = c->roberta && !of_tokens(c, p) ? roberta_head(g, c, name, x, numbers)
+                                                      : linear(g, c, name, x, numbers);
+    ls_output(g, p->name, ls_reshape_dims(g, y, t.ndim, t.dims));
 }
 
 /* Several texts go through the same layers, one after the other in each: so a layer that FSDP has gathered is
@@ -208,7 +226,7 @@ static void head(ls_graph *g, const ls_bert_config *c, const ls_port *p, ls_valu
 static void encode(ls_graph *g, const ls_bert_config *c, text *t, int64_t batch)
 {
     for (int k = 0; k < c->n_inputs; k++)
-        t[k] = read_text(g, &c->inputs[k], batch);
+        t[k] = read_text(g, c, &c->inputs[k], batch);
     g->shares = c->n_inputs > 1;
     for (int k = 0; k < c->n_inputs; k++)
         t[k].x = embed(g, c, &t[k]);
@@ -226,7 +244,7 @@ static ls_status build_embeddings(ls_graph *g, const ls_bert_config *c, int64_t 
         return ls_fail(LS_E_SHAPE,
                        "bert: in_batch_negatives compares the samples of a micro-batch, and this one has 1");
     {
-        LS_SCOPE(g, "bert", "BertModel");
+        LS_SCOPE(g, c->roberta ? "roberta" : "bert", "BertModel");
         encode(g, c, t, batch);
     }
     for (int k = 0; k < 2; k++) {
@@ -252,7 +270,7 @@ ls_status ls_bert_build(ls_graph *g, const ls_bert_config *c, int64_t batch)
     ls_value whole = LS_NONE;
     text t;
     {
-        LS_SCOPE(g, "bert", "BertModel");
+        LS_SCOPE(g, c->roberta ? "roberta" : "bert", "BertModel");
         encode(g, c, &t, batch);
         if (texts)
             whole = pool(g, c, t.x, batch);

@@ -33,10 +33,16 @@ ls_value ls_image_input(ls_graph *g, int64_t batch, int64_t channels, int64_t si
                   of_channels(g, channels, std, stds));
 }
 
-void ls_language_outputs(ls_graph *g, ls_value logits, ls_value targets)
+void ls_language_outputs(ls_graph *g, ls_value logits, ls_value targets, ls_value balance, double factor)
 {
+    const bool balanced = balance.id && factor > 0;
     targets = ls_reshape(g, targets, -1);
-    ls_loss(g, "loss", ls_cross_entropy(g, logits, targets), 1, LS_BY_VALID, "targets");
+    ls_loss(g, balanced ? "cross_entropy" : "loss", ls_cross_entropy(g, logits, targets), 1, LS_BY_VALID,
+            "targets");
+    if (balanced)
+        ls_loss(g, "balance", balance, factor, LS_BY_SAMPLE, NULL);
+    else if (balance.id)
+        ls_measure(g, "balance", balance, LS_MEAN, LS_BY_SAMPLE, NULL);
     ls_measure_against(g, "accuracy", LS_ACCURACY, logits, targets, LS_BY_VALID, "targets");
     ls_output(g, "logits", logits);
 }

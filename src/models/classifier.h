@@ -16,5 +16,6 @@ ls_value ls_classifier_rows(ls_graph *g, ls_value logits, ls_value labels, const
  * "logits". loss NULL: cross-entropy without smoothing. */
 void ls_classifier_outputs(ls_graph *g, ls_value logits, const ls_classifier_loss *loss);
 /* The same of a language model: `logits` [batch * tokens, vocabulary]; `targets` is the input of that name.
- */
-void ls_language_outputs(ls_graph *g, ls_value logits, ls_value targets);
+ * `balance` [batch]: rows of a loss that is added, times `factor`, or with factor 0 of a metric; LS_NONE:
+ * there are none. */
+void ls_language_outputs(ls_graph *g, ls_value logits, ls_value targets, ls_value balance, double factor);

@@ -128,7 +128,7 @@ ls_status ls_gpt2_build(ls_graph *g, const ls_gpt2_config *c, int64_t batch)
     if (c->packed)
         b.positions = ls_input(g, "positions", ids);
     ls_value table, x = blocks(&b, ls_input(g, "ids", ids), &table), logits = gpt2_head(&b, x, table);
-    ls_language_outputs(g, logits, ls_input(g, "targets", ids));
+    ls_language_outputs(g, logits, ls_input(g, "targets", ids), LS_NONE, 0);
     return ls_graph_finish(g);
 }
 

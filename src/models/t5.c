@@ -247,7 +247,7 @@ ls_status ls_t5_build(ls_graph *g, const ls_t5_config *c, int64_t batch)
     ls_value x = t5_run(decoder,
                         embed(g, c, ls_shift_right(g, targets, c->start_token, c->pad_token), &table),
                         c->decoder_layers);
-    ls_language_outputs(g, t5_head(&decoder, x, table), targets);
+    ls_language_outputs(g, t5_head(&decoder, x, table), targets, LS_NONE, 0);
     return ls_graph_finish(g);
 }
 

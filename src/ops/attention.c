@@ -134,13 +134,14 @@ static void grad_attention(ls_grad *c)
         c->din[BIAS] = ls_nth(c->g, dq, 3);
 }
 
-/* A bias by distance has one row for the distances of all queries, so their tokens must not be split. Masks
- * and dropout ask the box of the queries for their numbers. */
+/* Masks and dropout ask the box of the queries for their numbers. */
 static ls_status dims_attention(ls_rule *r, const ls_infer *i)
 {
     const ls_type *bias = i->n_in > BIAS && i->in[BIAS].ndim >= 0 ? &i->in[BIAS] : NULL;
     if (bias && bias->ndim == 2)
-        ls_rule_fix(r, 't');
+        ls_rule_slide(r, BIAS, 1, 't');
+    if (((const ls_attention_attrs *)i->attrs)->causal)
+        ls_rule_uneven(r, 't');
     if (bias && bias->ndim == 4 && bias->dims[0] != i->in[Q].dims[0])
         r->in[BIAS][0] = -1; /* the bias is shared by all samples */
     return LS_OK;

@@ -13,7 +13,7 @@ static ls_status misfit(const ls_infer *i, const char *what)
 /* Makes an empty rule: without loops. */
 static void rule_begin(ls_rule *r)
 {
-    *r = (ls_rule){ .at = -1 };
+    *r = (ls_rule){ .at = -1, .slide = { .in = -1 } };
     memset(r->in, -1, sizeof r->in);
     memset(r->out, -1, sizeof r->out);
 }
@@ -43,6 +43,37 @@ void ls_rule_fix(ls_rule *r, char letter)
 {
     for (int l = 0; l < r->n; l++)
         r->loop[l].fixed = r->loop[l].fixed || r->loop[l].letter == letter;
+}
+
+void ls_rule_uneven(ls_rule *r, char letter)
+{
+    for (int l = 0; l < r->n; l++)
+        r->loop[l].uneven = r->loop[l].uneven || r->loop[l].letter == letter;
+}
+
+void ls_rule_slide(ls_rule *r, int in, int dim, char letter)
+{
+    for (int l = 0; l < r->n; l++)
+        if (r->loop[l].letter == letter) {
+            r->slide.in = in;
+            r->slide.dim = dim;
+            r->slide.loop = l;
+        }
+}
+
+bool ls_rule_slide_of(const ls_rule *r, const ls_infer *i, int k, int loop, int n, int at, int64_t *start,
+                      int64_t *count)
+{
+    if (k != r->slide.in || loop != r->slide.loop)
+        return false;
+    int64_t all = 0;
+    for (int j = 0; j < i->n_in && j < LS_RULE_IN; j++) {
+        const int dim = ls_rule_in_dim(r, i, j, loop);
+        all = dim < 0 ? all : i->in[j].dims[dim];
+    }
+    *start = all - (at + 1) * (all / n);
+    *count = i->in[k].dims[r->slide.dim] - all + all / n;
+    return true;
 }
 
 /* One operand or result of a rule: "r.. k", "@b t h*", "+n", ".". */
@@ -100,10 +131,11 @@ static ls_status read_term(ls_rule *r, const ls_infer *i, const char *t, size_t 
         if (t[k] < 'a' || t[k] > 'z')
             continue;
         const char letter = t[k];
-        bool any = false, fixed = false, multiple = false, anywhere = false;
+        bool any = false, fixed = false, moved = false, multiple = false, anywhere = false;
         for (; k + 1 < n && t[k + 1] != ' ' && t[k + 1] != '|'; k++) {
             any = any || t[k + 1] == '.';
-            fixed = fixed || t[k + 1] == '!';
+            moved = moved || t[k + 1] == '%';
+            fixed = fixed || moved || t[k + 1] == '!';
             multiple = multiple || t[k + 1] == '*';
             anywhere = anywhere || t[k + 1] == '^';
         }
@@ -113,6 +145,7 @@ static ls_status read_term(ls_rule *r, const ls_infer *i, const char *t, size_t 
                 return misfit(i, "too many dimensions");
             r->loop[l].fixed = r->loop[l].fixed || fixed;
             r->loop[l].anywhere = r->loop[l].anywhere || anywhere;
+            r->loop[l].moved = r->loop[l].moved || moved;
             r->loop[l].rows = r->loop[l].rows || (any && letter == 'r');
             loops[d] = (int8_t)l;
             if (multiple && heads)

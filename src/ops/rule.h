@@ -11,6 +11,8 @@
  *               also be split as one dimension.
  *     b..       with another letter than r: the same, but not row-wise
  *     f!        is never split
+ *     t%        the op finds elements of this loop by numbers that it reads: is never split, but each
+ *               element is still of one sample (passes/mixing.c)
  *     h*        is only split in multiples of the attribute head_dim
  *     .         an operand without dimensions
  *     @         the kernel needs this operand's box in its whole tensor (ls_node.at)
@@ -29,9 +31,11 @@ typedef struct ls_op_loop {
     char letter;
     int number;    /* which of the dimensions of `r..`; -1: the letter names one dimension */
     bool fixed;    /* is never split */
+    bool moved;    /* is fixed, and has the mark % */
     bool join;     /* is only split by `expand` */
     bool rows;     /* one of the row-wise loops */
     bool anywhere; /* has the mark ^ */
+    bool uneven;   /* its later iterations take more work than the first ones */
 } ls_op_loop;
 
 typedef struct ls_rule {
@@ -43,7 +47,13 @@ typedef struct ls_rule {
     uint8_t heads[LS_RULE_IN];
     int64_t head_dim;
     uint32_t added, shard, gather; /* bit k: operand k has the mark + (added), ~ (shard) or & (gather) */
-    int at;                        /* the operand with @; -1: none */
+    /* Dimension `dim` of operand `in` holds the distances from one loop's end to another's, as many as both
+     * have together, less one: block `at` of `n` of `loop` takes a part of them (ls_rule_slide_of). in -1:
+     * none. */
+    struct {
+        int in, dim, loop;
+    } slide;
+    int at; /* the operand with @; -1: none */
     /* The op is a reshape that keeps the last dimension: the rows of the operand, taken as one dimension, are
      * those of the result. */
     bool regroups;
@@ -64,8 +74,14 @@ static inline int ls_rule_in(const ls_rule *r, int k, int d) { return r->in[ls_r
 int ls_rule_in_dim(const ls_rule *r, const ls_infer *i, int k, int loop);
 int ls_rule_out_dim(const ls_rule *r, const ls_infer *i, int k, int loop);
 
+/* Whether operand k is a slide of this loop; which elements block `at` of `n` of the loop takes. */
+bool ls_rule_slide_of(const ls_rule *r, const ls_infer *i, int k, int loop, int n, int at, int64_t *start,
+                      int64_t *count);
+
 /* For the function `dims` of a row: */
 void ls_rule_fix(ls_rule *r, char letter); /* loops with this letter must not be split */
-int ls_rule_loop(ls_rule *r);              /* adds a loop; -1: no room */
+void ls_rule_uneven(ls_rule *r, char letter);
+void ls_rule_slide(ls_rule *r, int in, int dim, char letter);
+int ls_rule_loop(ls_rule *r); /* adds a loop; -1: no room */
 /* element-wise ops: gives each dimension of the result a loop */
 ls_status ls_rule_broadcast(ls_rule *r, const ls_infer *i);

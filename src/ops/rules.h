@@ -57,6 +57,15 @@ void ls_grad_norm(ls_grad *c, const ls_op *grad);
 /* A frozen weight f32 [N, K] of 4 bits a number: codes u8 [N, K/2], their scales as bytes [N, K/64], an f32
  * for 256 of these, and the scales' offset [1] (base/nf4.h). */
 ls_value ls_dequantize(ls_graph *g, ls_value codes, ls_value bytes, ls_value nested, ls_value offset);
+/* The k largest of the last dimension, and as output 1 their numbers (of equals the first). */
+ls_value ls_top_k(ls_graph *g, ls_value a, int64_t k);
+/* index i32 [tokens, k]: the groups of each token's k rows. The order of all rows, by group and then by row,
+ * i32 [tokens * k]; outputs 1 and 2: the place of each row in it, and where each group begins, [groups + 1].
+ */
+ls_value ls_group_order(ls_graph *g, ls_value index, int64_t groups);
+/* From rows of tokens [tokens, ..] to those in the order, and back to their sums. */
+ls_value ls_dispatch(ls_graph *g, ls_value x, ls_value order, ls_value place);
+ls_value ls_combine(ls_graph *g, ls_value x, ls_value order, ls_value place, int64_t tokens);
 ls_value ls_linear_dx(ls_graph *g, ls_value dy, ls_value w);
 ls_value ls_linear_dw(ls_graph *g, ls_value dy, ls_value x, bool bias);
 
@@ -103,6 +112,8 @@ extern const ls_op ls_op_copy, ls_op_reshape, ls_op_slice, ls_op_flat_view, ls_o
 extern const ls_op ls_op_cast, ls_op_fused, ls_op_dequantize, ls_op_dequantize_scales;
 extern const ls_op ls_op_random_key, ls_op_dropout;
 extern const ls_op ls_op_linear, ls_op_linear_dx, ls_op_linear_dw, ls_op_batch_matmul;
+extern const ls_op ls_op_top_k, ls_op_group_order, ls_op_dispatch, ls_op_combine, ls_op_grouped_linear,
+    ls_op_grouped_linear_dx, ls_op_grouped_linear_dw;
 extern const ls_op ls_op_group_norm, ls_op_group_norm_grad;
 extern const ls_op ls_op_lstm, ls_op_lstm_grad, ls_op_gru, ls_op_gru_grad;
 extern const ls_op ls_op_conv2d, ls_op_conv2d_dx, ls_op_conv2d_dw;

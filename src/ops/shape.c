@@ -264,7 +264,9 @@ static ls_status all_but(ls_rule *r, const ls_infer *i, int64_t dim)
 
 static ls_status dims_slice(ls_rule *r, const ls_infer *i)
 {
-    return all_but(r, i, ((const ls_slice_attrs *)i->attrs)->dim);
+    const ls_slice_attrs *a = i->attrs;
+    r->gather = a->count == 1; /* one token of each sample, as a classifier reads it */
+    return all_but(r, i, a->dim);
 }
 static ls_status dims_pack(ls_rule *r, const ls_infer *i)
 {

@@ -1,7 +1,10 @@
 /* source.c - values that come from outside of a step (input), that live between steps (param, state), and
  * constants (fill). */
 #define LS_NO_CALL_SITES
+#include <string.h>
+
 #include "base/argument.h"
+#include "base/hash.h"
 #include "graph/identity.h"
 #include "rules.h"
 
@@ -116,6 +119,44 @@ const ls_op ls_op_fill = {
     .summary = "Fills a tensor with a constant.",
 };
 
+static uint64_t source_hash(ls_identity is, const char *name)
+{
+    const int64_t numbers[] = { (int64_t)is.what, is.unit, is.moment };
+    return is.what == LS_IS_NAMED ? ls_hash64(name, strlen(name)) : ls_hash64(numbers, sizeof numbers);
+}
+
+/* The place in g->sources of the source with this identity, or the free one where it would be. */
+static int *source_place(const ls_graph *g, ls_identity is, const char *name)
+{
+    const uint64_t mask = (uint64_t)g->cap_sources - 1;
+    for (uint64_t i = source_hash(is, name) & mask;; i = (i + 1) & mask) {
+        const ls_node *n = g->sources[i] ? g->nodes[g->sources[i] - 1] : NULL;
+        if (!n || !ls_identity_order(ls_source_is(n), ((const ls_source_attrs *)n->attrs)->name, is, name))
+            return &g->sources[i];
+    }
+}
+
+/* Brings the index up to the last node: a model may have tens of thousands of parameters. NULL: no memory. */
+static int *index_sources(ls_graph *g)
+{
+    if (2 * (g->n_sources + g->n_nodes - g->n_indexed) >= g->cap_sources) {
+        int cap = 64;
+        while (cap < 4 * g->n_nodes)
+            cap *= 2;
+        g->sources = LS_ARENA_ARRAY(&g->arena, int, cap);
+        g->cap_sources = g->sources ? cap : 0;
+        g->n_indexed = g->n_sources = 0;
+    }
+    for (; g->sources && g->n_indexed < g->n_nodes; g->n_indexed++) {
+        const ls_node *n = g->nodes[g->n_indexed];
+        if (!(n->op->flags & LS_OP_SOURCE))
+            continue;
+        *source_place(g, ls_source_is(n), ((const ls_source_attrs *)n->attrs)->name) = g->n_indexed + 1;
+        g->n_sources++;
+    }
+    return g->sources;
+}
+
 static ls_value source(ls_graph *g, const ls_op *op, ls_identity is, const char *name, ls_type type,
                        ls_init init)
 {
@@ -123,11 +164,13 @@ static ls_value source(ls_graph *g, const ls_op *op, ls_identity is, const char 
         return (ls_value){ .id = -1 };
     LS_BUILD_ENUM(g, ls_dtype, type.dtype, LS_DTYPE_COUNT - 1, ((ls_value){ .id = -1 }));
     LS_BUILD_ENUM(g, ls_init_kind, init.kind, LS_INIT_TRUNC_NORMAL, ((ls_value){ .id = -1 }));
-    for (int i = 0; i < g->n_nodes; i++) {
-        const ls_node *n = g->nodes[i];
-        if (!(n->op->flags & LS_OP_SOURCE) ||
-            ls_identity_order(ls_source_is(n), ((const ls_source_attrs *)n->attrs)->name, is, name))
-            continue;
+    if (!index_sources(g)) {
+        ls_graph_room(g);
+        return (ls_value){ .id = -1 };
+    }
+    const int taken = *source_place(g, is, name);
+    if (taken) {
+        const ls_node *n = g->nodes[taken - 1];
         if (g->shares && op == &ls_op_param && n->op == op && ls_type_equal(ls_type_of(g, n->out[0]), &type))
             return n->out[0];
         ls_graph_error(g, LS_E_ARG, "the name \"%s\" is taken by the %s of %s:%d", name, n->op->name,

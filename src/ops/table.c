@@ -16,6 +16,8 @@ const ls_op *const ls_ops[] = {
     &ls_op_cast, &ls_op_fused, &ls_op_dequantize_scales, &ls_op_dequantize,
     &ls_op_random_key, &ls_op_dropout,
     &ls_op_linear, &ls_op_linear_dx, &ls_op_linear_dw, &ls_op_batch_matmul,
+    &ls_op_top_k, &ls_op_group_order, &ls_op_dispatch, &ls_op_combine, &ls_op_grouped_linear,
+        &ls_op_grouped_linear_dx, &ls_op_grouped_linear_dw,
     &ls_op_group_norm, &ls_op_group_norm_grad,
     &ls_op_lstm, &ls_op_lstm_grad, &ls_op_gru, &ls_op_gru_grad,
     &ls_op_conv2d, &ls_op_conv2d_dx, &ls_op_conv2d_dw,

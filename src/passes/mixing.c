@@ -6,7 +6,8 @@
  * elements apart (a reshape to [batch * tokens, ..] leaves them in dimension 0 with each = tokens). Or it
  * mixes samples. The loops of an op's rule (ops/rule.h) lead from operands to results. A loop over samples
  * mixes them if the op sums it, computes it as a whole (a softmax), or has it as different loops in
- * different operands (a product of each sample with each). */
+ * different operands (a product of each sample with each). Where an op finds elements by numbers (the mark
+ * %), each is still of one sample, and results without the loop only say where they are. */
 #include <stdlib.h>
 
 #include "base/field.h"
@@ -63,7 +64,9 @@ static spread of_operands(const ls_node *n, const spread *of, const ls_rule *r, 
         if (x->kind == MIXED)
             return *x;
         const int l = ls_rule_in(r, k, x->dim);
-        if (l < 0 || r->loop[l].fixed || r->loop[l].join || (*loop >= 0 && (l != *loop || x->each != s.each)))
+        const bool moved = l >= 0 && r->loop[l].moved;
+        if (l < 0 || (r->loop[l].fixed && !moved) || r->loop[l].join ||
+            (*loop >= 0 && (l != *loop || (x->each != s.each && !moved))))
             return mixed(n);
         s = *x;
         *loop = l;
@@ -98,9 +101,16 @@ static ls_status visit(const ls_graph *g, const ls_node *n, spread *of, int64_t 
     const spread s = of_operands(n, of, &r, &loop);
     for (int k = 0; k < n->n_out; k++) {
         const int d = s.kind == BY_SAMPLE ? ls_rule_out_dim(&r, &types.infer, k, loop) : -1;
-        of[n->out[k].id] = s.kind != BY_SAMPLE ? s
-                           : d < 0             ? mixed(n)
-                                               : (spread){ .kind = BY_SAMPLE, .dim = d, .each = s.each };
+        const bool moved = s.kind == BY_SAMPLE && r.loop[loop].moved;
+        spread *result = &of[n->out[k].id];
+        if (s.kind != BY_SAMPLE)
+            *result = s;
+        else if (d < 0)
+            *result = moved ? (spread){ .kind = APART_FROM_SAMPLES } : mixed(n);
+        else
+            *result = (spread){ .kind = BY_SAMPLE,
+                                .dim = d,
+                                .each = moved ? types.infer.out[k].dims[d] / batch : s.each };
     }
     return LS_OK;
 }

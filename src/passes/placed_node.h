@@ -5,7 +5,7 @@
 #include "graph/op.h"
 
 /* LS_E_UNSUPPORTED: the node has more than LS_PLACED_IN operands. */
-enum { LS_PLACED_IN = 64 };
+enum { LS_PLACED_IN = 520 }; /* model.experts, and what else their product takes */
 typedef struct ls_placed_node {
     ls_infer infer;
     ls_type in[LS_PLACED_IN];

@@ -64,6 +64,10 @@ static ls_status operand(ls_propagation *pr, ls_node_split *s, int k)
     } else {
         return ls_prop_conflict(pr, s, k, s->by);
     }
+    int64_t start, count;
+    if (ls_rule_slide_of(&s->rule, &s->types.infer, k, s->loop, pr->axis.ranks, pr->axis.position, &start,
+                         &count))
+        v = ls_slice(pr->r.to, v, s->rule.slide.dim, start, count);
     if (dim >= 0 && (s->rule.heads[ls_rule_operand(k)] >> dim &
                      1)) { /* checked before the op's shape rule reports it in other words */
         const int64_t head = s->rule.head_dim, size = ls_prop_whole(pr, old)->dims[dim];
@@ -351,8 +355,10 @@ static ls_status node(ls_propagation *pr, const ls_node *n)
 static ls_status all_nodes(ls_propagation *pr, ls_placement *outputs)
 {
     const ls_graph *g = pr->r.from;
-    if (!pr->seeds)
+    if (!pr->seeds) {
         LS_TRY(ls_prop_check_tokens(pr));
+        LS_TRY(ls_prop_folds(pr));
+    }
     for (int i = 0; i < g->n_nodes && pr->r.to->status == LS_OK; i++)
         LS_TRY(pr->seeds ? node(pr, g->nodes[i]) : ls_prop_tokens(pr, g->nodes[i]));
     for (int i = 0; i < g->n_outputs; i++) {

@@ -19,6 +19,7 @@ typedef struct ls_propagation {
     ls_shard_axis axis;
     const ls_seed *seeds; /* [old values]; NULL: the axis splits tokens, not layers */
     ls_spot *at;          /* [old values] */
+    bool folds;           /* of tokens a rank has two chunks, one from each end (propagate_tokens.c) */
     ls_value *replicate;  /* [old values]: the value as Replicate, made for its first reader */
 } ls_propagation;
 
@@ -51,6 +52,7 @@ static inline int64_t ls_prop_parts(const ls_propagation *pr, ls_value old)
 /* propagate_tokens.c. A node, and an output of the graph, over an axis that splits tokens. check: refuses a
  * model without tokens. */
 ls_status ls_prop_check_tokens(const ls_propagation *pr);
+ls_status ls_prop_folds(ls_propagation *pr);
 ls_status ls_prop_tokens(ls_propagation *pr, const ls_node *n);
 void ls_prop_tokens_output(ls_propagation *pr, const ls_output_entry *o);
 

@@ -4,6 +4,13 @@
  * are Replicate: the chains of their units sum gradients over the axis (passes/layout.c). So a value that
  * depends on parameters only is Replicate too, and what is summed over tokens is Invariant.
  *
+ * Under a causal mask the first tokens take less work than the last. Then the tokens are 2 * ranks chunks,
+ * and rank r has chunk r and, behind it, chunk r from the end (pr->folds): all have the same work. What asks
+ * where a block begins (@) is computed chunk by chunk.
+ *
+ * Rows that move by data (the mark %) are moved among the rows of a rank: each sorts its own tokens by
+ * expert. How many rows each expert then has is Partial, and only what moves rows may read it.
+ *
  * A reshape [b, t, f] -> [b * t, f] leaves a dimension of b parts, of which each rank has a block
  * (ls_spot.parts).
  */
@@ -45,21 +52,59 @@ static ls_value shaped(ls_graph *g, ls_value v, const ls_type *t)
     return ls_reshape_dims(g, v, t->ndim, t->dims);
 }
 
-/* Between Shard(dim), in blocks of each part, and Replicate. */
-static ls_value tokens_move(ls_propagation *pr, ls_value v, const ls_type *whole, int dim, int64_t parts,
-                            bool gather, const char *unit)
+/* The number of a rank's first or second chunk, if it has two. */
+static int chunk_of(const ls_propagation *pr, int rank, int which)
+{
+    return which ? 2 * pr->axis.ranks - 1 - rank : rank;
+}
+
+/* This rank's tokens of a value that all ranks have. */
+static ls_value take(ls_propagation *pr, ls_value v, const ls_type *whole, int dim)
 {
     ls_graph *g = pr->r.to;
-    ls_type t = apart(whole, dim, parts), mine = *whole, part;
+    ls_value chunks[2];
+    if (!pr->folds)
+        return ls_redistribute(g, v, whole, REPLICATE, LS_SHARDED(dim), &pr->axis, "");
+    const int64_t n = whole->dims[dim] / (2 * pr->axis.ranks);
+    for (int k = 0; k < 2; k++)
+        chunks[k] = ls_slice(g, v, dim, chunk_of(pr, pr->axis.position, k) * n, n);
+    return ls_concat(g, dim, 2, chunks);
+}
+
+/* All tokens, in their order. */
+static ls_value gather(ls_propagation *pr, ls_value v, const ls_type *whole, int dim, const char *unit)
+{
+    ls_graph *g = pr->r.to;
+    const int ranks = pr->axis.ranks;
+    ls_value chunks[LS_PLACED_IN];
+    v = ls_redistribute(g, v, whole, LS_SHARDED(dim), REPLICATE, &pr->axis, unit);
+    if (!pr->folds)
+        return v;
+    const int64_t n = whole->dims[dim] / (2 * ranks);
+    for (int rank = 0; rank < ranks; rank++)
+        for (int k = 0; k < 2; k++)
+            chunks[chunk_of(pr, rank, k)] = ls_slice(g, v, dim, (2 * rank + k) * n, n);
+    return ls_concat(g, dim, 2 * ranks, chunks);
+}
+
+/* Between Shard(dim), in blocks of each part, and Replicate. */
+static ls_value tokens_move(ls_propagation *pr, ls_value v, const ls_type *whole, int dim, int64_t parts,
+                            bool gathers, const char *unit)
+{
+    ls_graph *g = pr->r.to;
     if (parts == 1)
-        return ls_redistribute(g, v, whole, gather ? LS_SHARDED(dim) : REPLICATE,
-                               gather ? REPLICATE : LS_SHARDED(dim), &pr->axis, unit);
+        return gathers ? gather(pr, v, whole, dim, unit) : take(pr, v, whole, dim);
+    if (whole->ndim == LS_MAX_DIMS) {
+        ls_graph_error(g, LS_E_UNSUPPORTED, "axis %s cannot split tokens of a value of %d dimensions",
+                       pr->axis.name, whole->ndim);
+        return (ls_value){ .id = -1 };
+    }
+    ls_type t = apart(whole, dim, parts), mine = *whole, part;
     mine.dims[dim] /= pr->axis.ranks;
     part = apart(&mine, dim, parts);
-    v = shaped(g, v, gather ? &part : &t);
-    v = ls_redistribute(g, v, &t, gather ? LS_SHARDED(dim + 1) : REPLICATE,
-                        gather ? REPLICATE : LS_SHARDED(dim + 1), &pr->axis, unit);
-    return shaped(g, v, gather ? whole : &mine);
+    v = shaped(g, v, gathers ? &part : &t);
+    v = gathers ? gather(pr, v, &t, dim + 1, unit) : take(pr, v, &t, dim + 1);
+    return shaped(g, v, gathers ? whole : &mine);
 }
 
 /* The whole value on every rank, each of which uses a part of it. */
@@ -161,7 +206,7 @@ static ls_status reshape(ls_propagation *pr, const ls_node *n)
         const bool joins = outer % before == 0 && inner % after == 0 &&
                            b->dims[e] == outer / before * size * (inner / after);
         /* or it has the outermost of the tokens' dimensions */
-        const bool begins = outer == before && b->dims[e] > 1 && size % b->dims[e] == 0 &&
+        const bool begins = !pr->folds && outer == before && b->dims[e] > 1 && size % b->dims[e] == 0 &&
                             b->dims[e] % pr->axis.ranks == 0;
         if (!joins && !begins)
             continue;
@@ -176,7 +221,7 @@ static ls_status reshape(ls_propagation *pr, const ls_node *n)
 
 /* Finds the loop that is split. Operands with the tokens in another loop, or in one that must not be split,
  * are gathered: those with & and numbers without a gradient. */
-static ls_status tokens_choose(ls_propagation *pr, ls_node_split *s, uint32_t *gathered)
+static ls_status tokens_choose(ls_propagation *pr, ls_node_split *s, uint64_t *gathered)
 {
     const ls_node *n = s->n;
     s->by = -1;
@@ -185,13 +230,14 @@ static ls_status tokens_choose(ls_propagation *pr, ls_node_split *s, uint32_t *g
         if (!ls_prop_split(pr, n->in[k]))
             continue;
         const int loop = ls_rule_in(&s->rule, k, pr->at[n->in[k].id].p.dim);
-        if (loop >= 0 && !s->rule.loop[loop].fixed && (s->by < 0 || loop == s->loop)) {
+        if (loop >= 0 && (!s->rule.loop[loop].fixed || s->rule.loop[loop].moved) &&
+            (s->by < 0 || loop == s->loop)) {
             s->loop = loop;
             s->by = s->by < 0 ? k : s->by;
         } else if (!(s->rule.gather >> ls_rule_operand(k) & 1) && ls_prop_float(pr, n->in[k])) {
             return mixes(pr, n);
         } else {
-            *gathered |= 1u << k;
+            *gathered |= UINT64_C(1) << k;
         }
     }
     return LS_OK;
@@ -228,6 +274,10 @@ static ls_status tokens_operand(ls_propagation *pr, ls_node_split *s, int k, boo
         s->in[k] = ls_rewrite_value(&pr->r, old);
         return ls_prop_parts(pr, old) == parts ? LS_OK : mixes(pr, s->n);
     }
+    if (pr->at[old.id].p.kind == LS_PARTIAL) {
+        s->in[k] = ls_rewrite_value(&pr->r, old);
+        return s->rule.loop[s->loop].moved ? LS_OK : mixes(pr, s->n);
+    }
     s->in[k] = whole_of(pr, old);
     if (dim < 0)
         return LS_OK;
@@ -237,72 +287,136 @@ static ls_status tokens_operand(ls_propagation *pr, ls_node_split *s, int k, boo
     return LS_OK;
 }
 
-/* The box of the operand with @. Blocks of several parts are no box, so only a kernel that does not ask where
- * they begin can have them. */
-static ls_status locate_tokens(ls_propagation *pr, const ls_node_split *s)
+/* Whether the kernel asks where the split dimension begins. */
+static bool numbers(const ls_node_split *s)
 {
-    const int at = s->rule.at, dim = at < 0 ? -1 : ls_rule_in_dim(&s->rule, &s->types.infer, at, s->loop);
-    const bool in_parts = ls_prop_parts(pr, s->n->in[s->by]) > 1;
-    if (dim < 0 || (in_parts && s->rule.loop[s->loop].anywhere && !s->n->at))
-        return LS_OK;
-    if (in_parts && !s->rule.loop[s->loop].anywhere)
-        return mixes(pr, s->n);
-    ls_box *box = LS_ARENA_NEW(&pr->r.to->arena, ls_box);
-    if (!box)
-        return LS_OK; /* the graph says so */
-    *box = s->n->at ? *s->n->at : ls_box_of(&s->types.in[at]);
-    if (in_parts)
-        box->whole[dim] = box->size[dim] = s->types.in[at].dims[dim] / pr->axis.ranks;
-    else
-        LS_CHECK(ls_box_split(box, dim, pr->axis.ranks, pr->axis.position),
-                 "the ranks do not divide the block");
-    box->start[dim] = in_parts ? 0 : box->start[dim];
-    pr->r.to->at = box;
-    return LS_OK;
+    return s->rule.at >= 0 && !s->rule.loop[s->loop].anywhere &&
+           ls_rule_in_dim(&s->rule, &s->types.infer, s->rule.at, s->loop) >= 0;
 }
 
-static ls_status split(ls_propagation *pr, ls_node_split *s, uint32_t gathered)
+/* Narrows the box of the operand with @ to block `at` of `n`. Tokens that are no block of it (of several
+ * samples, or two chunks) count as whole. */
+static void narrow(ls_propagation *pr, const ls_node_split *s, int n, int at, ls_box *box)
+{
+    const int k = s->rule.at, dim = k < 0 ? -1 : ls_rule_in_dim(&s->rule, &s->types.infer, k, s->loop);
+    if (dim < 0)
+        return;
+    const bool whole = !s->n->at;
+    *box = whole ? ls_box_of(&s->types.in[k]) : *s->n->at;
+    if (numbers(s)) {
+        LS_CHECK(ls_box_split(box, dim, n, at), "the ranks do not divide the block");
+    } else {
+        box->whole[dim] = box->size[dim] = s->types.in[k].dims[dim] / n;
+        box->start[dim] = 0;
+    }
+    pr->r.to->at = box;
+}
+
+/* Computes block `at` of `n` of the loop. `half`: of the two chunks that the operands have here; -1: all. */
+static const ls_node *compute(ls_propagation *pr, const ls_node_split *s, int n, int at, int half)
+{
+    const ls_shard_axis blocks = { pr->axis.name, n, at, pr->axis.number };
+    const int out = ls_rule_out_dim(&s->rule, &s->types.infer, 0, s->loop);
+    ls_graph *g = pr->r.to;
+    ls_value *in = LS_ARENA_ARRAY(&g->arena, ls_value, s->n->n_in);
+    ls_box box;
+    void *attrs;
+    if (!ls_graph_room(g) || !ls_placed_attrs(&attrs, &g->arena, &s->types, out, &blocks))
+        return NULL;
+    for (int k = 0; k < s->n->n_in; k++) {
+        int64_t start, count;
+        if (ls_present(s->in[k]) &&
+            ls_rule_slide_of(&s->rule, &s->types.infer, k, s->loop, n, at, &start, &count)) {
+            in[k] = ls_slice(g, s->in[k], s->rule.slide.dim, start, count);
+            continue;
+        }
+        const int dim = ls_present(s->in[k]) ? ls_rule_in_dim(&s->rule, &s->types.infer, k, s->loop) : -1;
+        const int64_t tokens = dim < 0 ? 0 : ls_prop_whole(pr, s->n->in[k])->dims[dim] / n;
+        in[k] = dim < 0 || half < 0 ? s->in[k] : ls_slice(g, s->in[k], dim, half * tokens, tokens);
+    }
+    narrow(pr, s, n, at, &box);
+    const ls_node *made = ls_graph_add(g, s->n->op, s->n->n_in, in, attrs);
+    g->at = NULL;
+    return made;
+}
+
+static ls_status split(ls_propagation *pr, ls_node_split *s, uint64_t gathered)
 {
     const ls_node *n = s->n;
+    ls_graph *g = pr->r.to;
     const int64_t parts = ls_prop_parts(pr, n->in[s->by]);
-    void *attrs;
-    if (s->rule.loop[s->loop].join)
+    const bool twice = pr->folds && numbers(s);
+    const int ranks = pr->axis.ranks, rank = pr->axis.position;
+    if (s->rule.loop[s->loop].join || (parts > 1 && numbers(s)))
         return mixes(pr, n);
     for (int k = 0; k < n->n_in; k++) {
         s->in[k] = LS_NONE;
         if (ls_present(n->in[k]))
             LS_TRY(tokens_operand(pr, s, k, gathered >> k & 1));
     }
-    if (!ls_placed_attrs(&attrs, &pr->r.to->arena, &s->types,
-                         ls_rule_out_dim(&s->rule, &s->types.infer, 0, s->loop), &pr->axis))
-        return mixes(pr, n);
-    LS_TRY(locate_tokens(pr, s));
-    const ls_node *made = ls_graph_add(pr->r.to, n->op, n->n_in, s->in, attrs);
-    for (int k = 0; made && k < n->n_out; k++) {
-        const ls_value old = n->out[k];
+    const ls_node *made[2] = { NULL, NULL };
+    for (int h = 0; h <= twice; h++)
+        made[h] = compute(pr, s, twice ? 2 * ranks : ranks, twice ? chunk_of(pr, rank, h) : rank,
+                          twice ? h : -1);
+    if (!made[twice])
+        return ls_graph_status(g) == LS_OK ? mixes(pr, n) : ls_graph_status(g);
+    for (int k = 0; k < n->n_out; k++) {
+        const ls_value old = n->out[k], both[] = { made[0]->out[k], made[twice]->out[k] };
         const int dim = ls_rule_out_dim(&s->rule, &s->types.infer, k, s->loop);
-        pr->r.map[old.id] = made->out[k];
         if (dim >= 0) {
+            pr->r.map[old.id] = twice ? ls_concat(g, dim, 2, both) : both[0];
             pr->at[old.id] = (ls_spot){ .p = LS_SHARDED(dim), .parts = parts };
+            continue;
+        }
+        if (!ls_prop_float(pr, old) && s->rule.loop[s->loop].moved) {
+            pr->r.map[old.id] = both[0];
+            pr->at[old.id] = (ls_spot){ .p = { LS_PARTIAL, 0, 0 } };
             continue;
         }
         if (!ls_prop_float(pr, old) || s->rule.added)
             return mixes(pr, n);
-        pr->r.map[old.id] = ls_redistribute(pr->r.to, made->out[k], ls_prop_whole(pr, old),
-                                            (ls_placement){ LS_PARTIAL, 0, 0 }, INVARIANT, &pr->axis,
+        pr->r.map[old.id] = ls_redistribute(g, twice ? ls_add(g, both[0], both[1]) : both[0],
+                                            ls_prop_whole(pr, old), (ls_placement){ LS_PARTIAL, 0, 0 },
+                                            INVARIANT, &pr->axis,
                                             n->scope->path[0] ? n->scope->path : n->op->name);
     }
+    return LS_OK;
+}
+
+/* Whether a loop of some node has more to do the later it is, and the chunks of all inputs are equal. */
+ls_status ls_prop_folds(ls_propagation *pr)
+{
+    bool uneven = false, even = 2 * pr->axis.ranks <= LS_PLACED_IN;
+    for (int i = 0; i < pr->r.from->n_nodes; i++) {
+        const ls_node *n = pr->r.from->nodes[i];
+        const ls_source_attrs *a = n->attrs;
+        ls_placed_node types;
+        ls_rule rule;
+        if (has_tokens(n))
+            even = even && a->type.dims[1] % (2 * pr->axis.ranks) == 0;
+        if (!n->n_in || !(n->op->flags & LS_OP_AT))
+            continue;
+        LS_TRY(ls_placed_node_of(&types, pr->r.from, n));
+        LS_TRY(ls_rule_of(&rule, &types.infer));
+        for (int l = 0; l < rule.n; l++)
+            uneven = uneven || rule.loop[l].uneven;
+    }
+    pr->folds = uneven && even;
     return LS_OK;
 }
 
 ls_status ls_prop_tokens(ls_propagation *pr, const ls_node *n)
 {
     ls_node_split s = { .n = n };
-    uint32_t gathered;
-    bool any = false;
+    uint64_t gathered;
+    bool any = false, partial = false;
     ls_rewrite_like(&pr->r, n);
-    for (int k = 0; k < n->n_in; k++)
+    for (int k = 0; k < n->n_in; k++) {
         any = any || ls_prop_split(pr, n->in[k]);
+        partial = partial || (ls_present(n->in[k]) && pr->at[n->in[k].id].p.kind == LS_PARTIAL);
+    }
+    if (partial && (!any || n->op == &ls_op_reshape))
+        return mixes(pr, n);
     if (has_tokens(n))
         LS_TRY(tokens_of(pr, n));
     else if (!any)
@@ -315,6 +429,8 @@ ls_status ls_prop_tokens(ls_propagation *pr, const ls_node *n)
         LS_TRY(ls_placed_node_of(&s.types, pr->r.from, n));
         LS_TRY(ls_rule_of(&s.rule, &s.types.infer));
         LS_TRY(tokens_choose(pr, &s, &gathered));
+        if (s.by < 0 && partial)
+            return mixes(pr, n);
         if (s.by < 0) {
             for (int k = 0; k < n->n_in; k++)
                 s.in[k] = ls_present(n->in[k]) ? whole_of(pr, n->in[k]) : LS_NONE;

@@ -47,8 +47,8 @@ static demand operand_demand(const ls_graph *g, const ls_node *n, int k, demand 
         return EVERYTHING;
     const int loop = r.out[0][d.dim], first = ls_rule_in_dim(&r, &p.infer, 0, loop),
               dim = ls_rule_in_dim(&r, &p.infer, k, loop);
-    if (loop < 0 || r.loop[loop].fixed || r.loop[loop].join || dim < 0 || (first < 0 && !any_operand) ||
-        (first >= 0 && r.heads[0] >> first & 1))
+    if (loop < 0 || (r.slide.in >= 0 && loop == r.slide.loop) || r.loop[loop].fixed || r.loop[loop].join ||
+        dim < 0 || (first < 0 && !any_operand) || (first >= 0 && r.heads[0] >> first & 1))
         return EVERYTHING; /* all of it is needed, or it is broadcast along the loop */
     d.dim = dim;
     return d;

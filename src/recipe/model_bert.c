@@ -1,5 +1,6 @@
-/* model_bert.c - the row of Hugging Face's BERT with heads for classes or numbers. The keys of its
- * config.json, and the values of absent keys, are those of transformers 4 and 5 (configuration_bert.py). */
+/* model_bert.c - the rows of Hugging Face's BERT and RoBERTa with heads for classes or numbers. The keys of
+ * their config.json, and the values of absent keys, are those of transformers 4 and 5 (configuration_bert.py,
+ * configuration_roberta.py). */
 #include "base/str.h"
 #include "data_row.h"
 #include "key_row.h"
@@ -11,9 +12,12 @@
 #include <stdio.h>
 #include <string.h>
 
+static bool is_roberta(const ls_recipe *r) { return !strcmp(r->model.type, "roberta"); }
+
 static ls_bert_config config_of(const ls_recipe *r, const ls_loss_list *losses)
 {
-    return (ls_bert_config){ .n_inputs = r->model.inputs.n,
+    return (ls_bert_config){ .roberta = is_roberta(r),
+                             .n_inputs = r->model.inputs.n,
                              .inputs = r->model.inputs.at,
                              .vocab_size = r->model.vocab_size,
                              .hidden_size = r->model.hidden_size,
@@ -100,17 +104,17 @@ static ls_status bert_check(const ls_recipe *r)
     const ls_port_list *in = &r->model.inputs;
     const char *missing = !in->n ? "model.inputs" : !r->model.outputs.n ? "model.outputs" : "loss";
     if (!in->n || !r->model.outputs.n || !r->loss.n)
-        return ls_fail(LS_E_USAGE,
-                       "%s: a bert has a text, outputs and a loss, as in `model: {type: bert, inputs: "
-                       "{review: [128]}, outputs: {stars: [5]}}`, `loss: {type: cross_entropy, of: stars}`; "
-                       "%s is missing",
-                       ls_recipe_where(r, missing), missing);
-    if (!*r->data.tokenizer && !strcmp(r->data.type, "arrays"))
         return ls_fail(
             LS_E_USAGE,
-            "%s: the texts of bert need data.tokenizer: a tokenizer.json or spiece.model, or a folder "
-            "with one",
-            ls_recipe_where(r, "data.type"));
+            "%s: a bert or roberta has a text, outputs and a loss, as in `model: {type: bert, inputs: "
+            "{review: [128]}, outputs: {stars: [5]}}`, `loss: {type: cross_entropy, of: stars}`; "
+            "%s is missing",
+            ls_recipe_where(r, missing), missing);
+    if (!*r->data.tokenizer && !strcmp(r->data.type, "arrays"))
+        return ls_fail(LS_E_USAGE,
+                       "%s: texts need data.tokenizer: a tokenizer.json or spiece.model, or a folder "
+                       "with one",
+                       ls_recipe_where(r, "data.type"));
     if (r->model.pad_token >= r->model.vocab_size)
         return ls_fail(LS_E_USAGE, "%s: token id %lld is out of range: the vocabulary has ids 0 to %lld",
                        ls_recipe_where_either(r, "model.pad_token", "model.vocab_size"),
@@ -125,41 +129,40 @@ static ls_status bert_check(const ls_recipe *r)
 
 /* ---- config.json */
 
-static const ls_config_key KEYS[] = {
-    LS_CONFIG_READ_OR("vocab_size", "model.vocab_size", "30522"),
-    LS_CONFIG_READ_OR("hidden_size", "model.hidden_size", "768"),
-    LS_CONFIG_READ_OR("num_hidden_layers", "model.layers", "12"),
-    LS_CONFIG_READ_OR("num_attention_heads", "model.heads", "12"),
-    LS_CONFIG_READ_OR("intermediate_size", "model.mlp_size", "3072"),
-    LS_CONFIG_READ_OR("hidden_dropout_prob", "model.dropout", "0.1"),
-    LS_CONFIG_READ_OR("attention_probs_dropout_prob", "model.attention_dropout", "0.1"),
-    LS_CONFIG_READ("classifier_dropout", "model.classifier_dropout"),
-    LS_CONFIG_READ_OR("max_position_embeddings", "model.positions", "512"),
-    LS_CONFIG_READ_OR("type_vocab_size", "model.token_types", "2"),
-    LS_CONFIG_READ("initializer_range", "model.init_deviation"),
-    LS_CONFIG_READ_OR("layer_norm_eps", "model.norm_eps", "1e-12"),
-    LS_CONFIG_READ("pad_token_id", "model.pad_token"),
-    LS_CONFIG_ONLY("hidden_act", "\"gelu\""),
-    LS_CONFIG_ONLY("position_embedding_type", "\"absolute\""),
-    LS_CONFIG_OFF("is_decoder"),
-    LS_CONFIG_OFF("is_encoder_decoder"),
-    LS_CONFIG_OFF("add_cross_attention"),
-    LS_CONFIG_NO_EFFECT("tie_word_embeddings"),
-    LS_CONFIG_NO_EFFECT("directionality"),
-    LS_CONFIG_NO_EFFECT("pooler_fc_size"),
-    LS_CONFIG_NO_EFFECT("pooler_num_attention_heads"),
-    LS_CONFIG_NO_EFFECT("pooler_num_fc_layers"),
-    LS_CONFIG_NO_EFFECT("pooler_size_per_head"),
-    LS_CONFIG_NO_EFFECT("pooler_type"),
-    LS_CONFIG_END,
-};
+#define ALL_KEYS                                                                                             \
+    LS_CONFIG_READ_OR("vocab_size", "model.vocab_size", "30522"),                                            \
+        LS_CONFIG_READ_OR("hidden_size", "model.hidden_size", "768"),                                        \
+        LS_CONFIG_READ_OR("num_hidden_layers", "model.layers", "12"),                                        \
+        LS_CONFIG_READ_OR("num_attention_heads", "model.heads", "12"),                                       \
+        LS_CONFIG_READ_OR("intermediate_size", "model.mlp_size", "3072"),                                    \
+        LS_CONFIG_READ_OR("hidden_dropout_prob", "model.dropout", "0.1"),                                    \
+        LS_CONFIG_READ_OR("attention_probs_dropout_prob", "model.attention_dropout", "0.1"),                 \
+        LS_CONFIG_READ("classifier_dropout", "model.classifier_dropout"),                                    \
+        LS_CONFIG_READ_OR("max_position_embeddings", "model.positions", "512"),                              \
+        LS_CONFIG_READ_OR("type_vocab_size", "model.token_types", "2"),                                      \
+        LS_CONFIG_READ("initializer_range", "model.init_deviation"),                                         \
+        LS_CONFIG_READ_OR("layer_norm_eps", "model.norm_eps", "1e-12"),                                      \
+        LS_CONFIG_ONLY("hidden_act", "\"gelu\""), LS_CONFIG_ONLY("position_embedding_type", "\"absolute\""), \
+        LS_CONFIG_OFF("is_decoder"), LS_CONFIG_OFF("is_encoder_decoder"),                                    \
+        LS_CONFIG_OFF("add_cross_attention"), LS_CONFIG_NO_EFFECT("tie_word_embeddings"),                    \
+        LS_CONFIG_NO_EFFECT("directionality"), LS_CONFIG_NO_EFFECT("pooler_fc_size"),                        \
+        LS_CONFIG_NO_EFFECT("pooler_num_attention_heads"), LS_CONFIG_NO_EFFECT("pooler_num_fc_layers"),      \
+        LS_CONFIG_NO_EFFECT("pooler_size_per_head"), LS_CONFIG_NO_EFFECT("pooler_type")
+
+static const ls_config_key BERT_KEYS[] = { ALL_KEYS, LS_CONFIG_READ("pad_token_id", "model.pad_token"),
+                                           LS_CONFIG_END };
+static const ls_config_key ROBERTA_KEYS[] = { ALL_KEYS,
+                                              LS_CONFIG_READ_OR("pad_token_id", "model.pad_token", "1"),
+                                              LS_CONFIG_END };
 
 static const char *architecture_of(const ls_recipe *r)
 {
     const ls_type *head = &r->model.outputs.at[0].type;
-    return is_in_batch(r)    ? "BertModel"
-           : head->ndim == 2 ? "BertForTokenClassification"
-                             : "BertForSequenceClassification";
+    static const char *const NAMES[][2] = { { "BertModel", "RobertaModel" },
+                                            { "BertForTokenClassification", "RobertaForTokenClassification" },
+                                            { "BertForSequenceClassification",
+                                              "RobertaForSequenceClassification" } };
+    return NAMES[is_in_batch(r) ? 0 : head->ndim == 2 ? 1 : 2][is_roberta(r)];
 }
 
 /* What transformers takes for the loss of the head. */
@@ -215,7 +218,7 @@ static void write_config(ls_json *j, const ls_recipe *r)
         write_labels(j, r, true);
     ls_config_real(j, "layer_norm_eps", r->model.norm_eps);
     ls_json_int(j, "max_position_embeddings", r->model.positions);
-    ls_json_text(j, "model_type", "bert");
+    ls_json_text(j, "model_type", is_roberta(r) ? "roberta" : "bert");
     ls_json_int(j, "num_attention_heads", r->model.heads);
     ls_json_int(j, "num_hidden_layers", r->model.layers);
     ls_json_int(j, "pad_token_id", r->model.pad_token);
@@ -224,12 +227,13 @@ static void write_config(ls_json *j, const ls_recipe *r)
     ls_json_int(j, "type_vocab_size", r->model.token_types);
 }
 
-static const ls_huggingface BERT = { .architecture = "BertForSequenceClassification",
-                                     .architecture_of = architecture_of,
-                                     .most_tokens = "max_position_embeddings",
-                                     .keys = KEYS,
-                                     .prefix = "bert.",
-                                     .write = write_config };
+#define HUGGINGFACE(its_keys, its_prefix)                                                               \
+    {                                                                                                   \
+        .architecture_of = architecture_of, .most_tokens = "max_position_embeddings", .keys = its_keys, \
+        .prefix = its_prefix, .write = write_config                                                     \
+    }
+static const ls_huggingface BERT = HUGGINGFACE(BERT_KEYS, "bert."),
+                            ROBERTA = HUGGINGFACE(ROBERTA_KEYS, "roberta.");
 
 /* The pooler is for classes and numbers of whole texts. */
 static bool has_no_pooler(const ls_recipe *r)
@@ -237,15 +241,20 @@ static bool has_no_pooler(const ls_recipe *r)
     bool texts = false;
     for (int i = 0; i < r->model.outputs.n; i++)
         texts |= r->model.outputs.at[i].type.ndim < 2;
-    return !texts || is_in_batch(r);
+    return !texts || is_in_batch(r) || is_roberta(r);
 }
 
 /* What published files have for other tasks. */
-static const ls_second_name SECOND[] = { { "cls.*", NULL, false, NULL },
-                                         { "bert.embeddings.position_ids", NULL, false, NULL },
-                                         { "bert.pooler.*", NULL, false, has_no_pooler },
-                                         { "classifier.*", NULL, false, is_in_batch },
-                                         { NULL, NULL, false, NULL } };
+static const ls_second_name BERT_SECOND[] = { { "cls.*", NULL, false, NULL },
+                                              { "bert.embeddings.position_ids", NULL, false, NULL },
+                                              { "bert.pooler.*", NULL, false, has_no_pooler },
+                                              { "classifier.*", NULL, false, is_in_batch },
+                                              { NULL, NULL, false, NULL } },
+                            ROBERTA_SECOND[] = { { "lm_head.*", NULL, false, NULL },
+                                                 { "roberta.embeddings.position_ids", NULL, false, NULL },
+                                                 { "roberta.pooler.*", NULL, false, NULL },
+                                                 { "classifier.*", NULL, false, is_in_batch },
+                                                 { NULL, NULL, false, NULL } };
 
 static const ls_key BERT_ROWS[] = {
     { "model.token_types", LS_KEY_INT, AT(model.token_types), "2", 1, 1000, .type = "model.type",
@@ -256,15 +265,15 @@ static const ls_key BERT_ROWS[] = {
       .type = "model.type", .help = "dropout of what the heads take; -1: `dropout`" },
 };
 
-extern const ls_model_row ls_bert_row;
-const ls_model_row ls_bert_row = {
-    .name = "bert",
-    .keys = "layers heads hidden_size mlp_size vocab_size norm_eps init_deviation dropout attention_dropout "
-            "positions token_types pad_token classifier_dropout inputs outputs loss label_smoothing",
-    OWN_KEYS(BERT_ROWS),
-    .samples = LS_SAMPLES_FIELDS,
-    .build = bert_build,
-    .check = bert_check,
-    .huggingface = &BERT,
-    .second_names = SECOND
-};
+extern const ls_model_row ls_bert_row, ls_roberta_row;
+#define ROW(word, its_huggingface, its_second)                                                              \
+    {                                                                                                       \
+        .name = word,                                                                                       \
+        .keys = "layers heads hidden_size mlp_size vocab_size norm_eps init_deviation dropout "             \
+                "attention_dropout positions token_types pad_token classifier_dropout inputs outputs loss " \
+                "label_smoothing",                                                                          \
+        OWN_KEYS(BERT_ROWS), .samples = LS_SAMPLES_FIELDS, .build = bert_build, .check = bert_check,        \
+        .huggingface = &(its_huggingface), .second_names = its_second                                       \
+    }
+const ls_model_row ls_bert_row = ROW("bert", BERT, BERT_SECOND),
+                   ls_roberta_row = ROW("roberta", ROBERTA, ROBERTA_SECOND);

@@ -88,8 +88,8 @@ static ls_status check_loss(const ls_recipe *r, const ls_task_loss *l)
     const ls_port *p = find_port(&r->model.outputs, l->of), *input = find_port(&r->model.inputs, target);
     const bool labels = l->kind == LS_LOSS_CROSS_ENTROPY;
     if (l->kind == LS_LOSS_IN_BATCH)
-        return ls_fail(LS_E_USAGE, "%s: in_batch_negatives is for pairs of texts with model.type bert",
-                       where);
+        return ls_fail(LS_E_USAGE,
+                       "%s: in_batch_negatives is for pairs of texts with model.type bert or roberta", where);
     if (!*l->of)
         return ls_fail(LS_E_USAGE, "%s: " LS_LOSS_NEEDS, where);
     if (!p && r->model.outputs.n)

@@ -2,17 +2,10 @@
  * and Mistral. The keys of their config.json, and the values of absent keys, are those of transformers 4 and
  * 5 (configuration_llama.py, ...). */
 #include "data_row.h"
-#include "key_row.h"
-#include "model_row.h"
+#include "model_decoder.h"
 #include "recipe_setting.h"
 
 #include <string.h>
-
-/* What distinguishes the models. */
-typedef struct decoder_preset {
-    const char *block;                /* the class of a layer */
-    bool qkv_bias, head_norms, gemma; /* of ls_decoder_config */
-} decoder_preset;
 
 static ls_rope_scaling scaling_of(const ls_recipe *r)
 {
@@ -25,7 +18,7 @@ static ls_rope_scaling scaling_of(const ls_recipe *r)
 
 static void decoder_config(ls_decoder_config *out, const ls_recipe *r, const void *preset)
 {
-    const decoder_preset *p = preset;
+    const ls_decoder_preset *p = preset;
     *out = (ls_decoder_config){ .seq_length = r->data.seq_length,
                                 .vocab_size = r->model.vocab_size,
                                 .hidden_size = r->model.hidden_size,
@@ -48,17 +41,30 @@ static void decoder_config(ls_decoder_config *out, const ls_recipe *r, const voi
                                 .global_every = p->gemma ? r->model.global_every : 0,
                                 .local_theta = r->model.local_theta,
                                 .gemma = p->gemma,
-                                .query_scalar = p->gemma ? r->model.query_scalar : 0 };
+                                .query_scalar = p->gemma ? r->model.query_scalar : 0,
+                                .whole_norms = p->whole_norms,
+                                .mixtral_names = p->mixtral_names };
+    if (!p->experts)
+        return;
+    out->experts = r->model.experts;
+    out->experts_per_token = r->model.experts_per_token;
+    out->expert_size = p->sizes ? r->model.expert_size : r->model.mlp_size;
+    out->experts_every = p->sizes ? r->model.experts_every : 1;
+    out->normalize_experts = p->normalize || r->model.normalize_experts;
+    out->shared_expert_size = p->shared ? r->model.shared_expert_size : 0;
+    out->balance = r->model.balance;
+    out->clip_qkv = r->model.clip_qkv;
 }
 
-static ls_status decoder_build(ls_graph *g, const ls_recipe *r, const void *preset, int64_t batch)
+ls_status ls_recipe_decoder_build(ls_graph *g, const ls_recipe *r, const void *preset, int64_t batch)
 {
     ls_decoder_config c;
     decoder_config(&c, r, preset);
     return ls_decoder_build(g, &c, batch);
 }
 
-static ls_status decoder_generation(ls_generation *out, const ls_recipe *r, const void *preset, ls_arena *a)
+ls_status ls_recipe_decoder_generation(ls_generation *out, const ls_recipe *r, const void *preset,
+                                       ls_arena *a)
 {
     ls_decoder_config *c = LS_ARENA_NEW(a, ls_decoder_config);
     LS_TRY(ls_arena_status(a));
@@ -67,7 +73,7 @@ static ls_status decoder_generation(ls_generation *out, const ls_recipe *r, cons
     return LS_OK;
 }
 
-static ls_status decoder_check(const ls_recipe *r)
+ls_status ls_recipe_decoder_check(const ls_recipe *r)
 {
     const long long heads = r->model.heads, kv = r->model.kv_heads;
     LS_TRY(ls_recipe_check_heads(r, true));
@@ -88,40 +94,6 @@ static ls_status decoder_check(const ls_recipe *r)
 
 /* ---- config.json */
 
-/* Newer files describe positions in rope_parameters, older ones in rope_theta and rope_scaling. */
-#define ROPE_IN(object)                                                                       \
-    LS_CONFIG_READ(object ".rope_theta", "model.rope_theta"), ROPE_KIND(object ".rope_type"), \
-        LS_CONFIG_READ(object ".factor", "model.rope_factor"),                                \
-        LS_CONFIG_READ(object ".low_freq_factor", "model.rope_low"),                          \
-        LS_CONFIG_READ(object ".high_freq_factor", "model.rope_high"),                        \
-        LS_CONFIG_READ(object ".original_max_position_embeddings", "model.rope_original")
-#define ROPE_KIND(key)                                                                             \
-    {                                                                                              \
-        .theirs = (key), .ours = "model.rope_scaling", .only = "\"default\" \"linear\" \"llama3\"" \
-    }
-#define ROPE                                                                                        \
-    ROPE_IN("rope_parameters"), LS_CONFIG_READ_OR("rope_theta", "model.rope_theta", "10000"),       \
-        ROPE_IN("rope_scaling"), ROPE_KIND("rope_scaling.type"), ROPE_KIND("rope_parameters.type"), \
-        LS_CONFIG_ONLY("rope_parameters.partial_rotary_factor", "1"),                               \
-        LS_CONFIG_ONLY("partial_rotary_factor", "1")
-
-/* max_position_embeddings has no effect on the model, because rotary positions have no limit. It limits
- * generation (setup/folder.c). */
-#define COMMON                                                                                           \
-    LS_CONFIG_READ("head_dim", "model.head_dim"),                                                        \
-        LS_CONFIG_READ_OR("rms_norm_eps", "model.norm_eps", "1e-6"),                                     \
-        LS_CONFIG_READ("initializer_range", "model.init_deviation"),                                     \
-        LS_CONFIG_READ("attention_dropout", "model.attention_dropout"), LS_CONFIG_OFF("attention_bias"), \
-        LS_CONFIG_OFF("mlp_bias"), LS_CONFIG_OFF("is_encoder_decoder"),                                  \
-        LS_CONFIG_OFF("add_cross_attention"), LS_CONFIG_NO_EFFECT("is_decoder"),                         \
-        LS_CONFIG_ONLY("is_causal", "true"), LS_CONFIG_NO_EFFECT("max_position_embeddings")
-#define DECODER                                                              \
-    LS_CONFIG_READ_OR("num_hidden_layers", "model.layers", "32"),            \
-        LS_CONFIG_READ_OR("num_attention_heads", "model.heads", "32"),       \
-        LS_CONFIG_READ_OR("hidden_size", "model.hidden_size", "4096"), ROPE, \
-        LS_CONFIG_READ("tie_word_embeddings", "model.tied"),                 \
-        LS_CONFIG_ONLY("hidden_act", "\"silu\" \"swish\""), COMMON
-
 static const ls_config_key LLAMA_KEYS[] = {
     LS_CONFIG_READ_OR("vocab_size", "model.vocab_size", "32000"),
     LS_CONFIG_READ_OR("intermediate_size", "model.mlp_size", "11008"),
@@ -133,16 +105,13 @@ static const ls_config_key LLAMA_KEYS[] = {
     LS_CONFIG_NO_EFFECT("is_llama_config"),
     LS_CONFIG_END,
 };
-/* Without use_sliding_window, sliding_window and max_window_layers have no effect. */
-#define QWEN                                                                                           \
-    LS_CONFIG_READ_OR("vocab_size", "model.vocab_size", "151936"),                                     \
-        LS_CONFIG_READ_OR("intermediate_size", "model.mlp_size", "22016"), DECODER,                    \
-        LS_CONFIG_OFF("use_sliding_window"), LS_CONFIG_NO_EFFECT("sliding_window"),                    \
-        LS_CONFIG_NO_EFFECT("max_window_layers"), LS_CONFIG_ONLY("layer_types", "\"full_attention\""), \
-        LS_CONFIG_OFF("use_mrope"), LS_CONFIG_END
-static const ls_config_key QWEN2_KEYS[] = { LS_CONFIG_READ("num_key_value_heads", "model.kv_heads"), QWEN };
+static const ls_config_key QWEN2_KEYS[] = { LS_CONFIG_READ("num_key_value_heads", "model.kv_heads"),
+                                            LS_CONFIG_READ_OR("intermediate_size", "model.mlp_size", "22016"),
+                                            QWEN, LS_CONFIG_END };
 static const ls_config_key QWEN3_KEYS[] = { LS_CONFIG_READ_OR("num_key_value_heads", "model.kv_heads", "32"),
-                                            LS_CONFIG_READ_OR("head_dim", "model.head_dim", "128"), QWEN };
+                                            LS_CONFIG_READ_OR("head_dim", "model.head_dim", "128"),
+                                            LS_CONFIG_READ_OR("intermediate_size", "model.mlp_size", "22016"),
+                                            QWEN, LS_CONFIG_END };
 static const ls_config_key MISTRAL_KEYS[] = {
     LS_CONFIG_READ_OR("vocab_size", "model.vocab_size", "32000"),
     LS_CONFIG_READ_OR("intermediate_size", "model.mlp_size", "14336"),
@@ -201,7 +170,7 @@ static ls_status check_numbers(const json_t *rope, const char *name, const char 
     return LS_OK;
 }
 
-static ls_status check_rope(json_t *config, const char *path)
+ls_status ls_decoder_check_rope(json_t *config, const char *path)
 {
     static const char *const NAMES[] = { "rope_parameters", "rope_scaling" };
     for (int i = 0; i < 2; i++) {
@@ -213,11 +182,11 @@ static ls_status check_rope(json_t *config, const char *path)
 }
 
 /* A window of null is none, and one that is not there that of transformers. */
-static ls_status check_window(json_t *config, const char *path)
+ls_status ls_decoder_check_window(json_t *config, const char *path)
 {
     if (json_is_null(json_object_get(config, "sliding_window")))
         json_object_set_new(config, "sliding_window", json_integer(0));
-    return check_rope(config, path);
+    return ls_decoder_check_rope(config, path);
 }
 
 static bool is_full(const json_t *types, size_t i)
@@ -229,7 +198,7 @@ static bool is_full(const json_t *types, size_t i)
 /* layer_types says which layers see all keys; here it is every so many. */
 static ls_status check_gemma3(json_t *config, const char *path)
 {
-    LS_TRY(check_window(config, path));
+    LS_TRY(ls_decoder_check_window(config, path));
     const json_t *types = json_object_get(config, "layer_types");
     const size_t n = json_array_size(types);
     size_t every = 1;
@@ -264,7 +233,7 @@ static void write_scaling(ls_json *j, const ls_recipe *r)
 
 /* The keys that all models here share. `usual` is the number of positions of the published models; act NULL:
  * the activation has another key. */
-static void write_all(ls_json *j, const ls_recipe *r, int64_t usual, const char *act)
+void ls_decoder_write(ls_json *j, const ls_recipe *r, int64_t usual, const char *act)
 {
     ls_json_f64(j, "attention_dropout", r->model.attention_dropout);
     ls_json_int(j, "head_dim", ls_recipe_head_dim(r));
@@ -288,13 +257,13 @@ static void write_llama(ls_json *j, const ls_recipe *r)
 {
     ls_json_bool(j, "attention_bias", false);
     ls_json_bool(j, "mlp_bias", false);
-    write_all(j, r, 2048, "silu");
+    ls_decoder_write(j, r, 2048, "silu");
 }
 
-static void write_qwen(ls_json *j, const ls_recipe *r) { write_all(j, r, 32768, "silu"); }
+static void write_qwen(ls_json *j, const ls_recipe *r) { ls_decoder_write(j, r, 32768, "silu"); }
 
 /* Without the key, transformers has a window of 4096. */
-static void write_window(ls_json *j, const ls_recipe *r)
+void ls_decoder_write_window(ls_json *j, const ls_recipe *r)
 {
     if (r->model.window)
         ls_json_int(j, "sliding_window", r->model.window);
@@ -304,14 +273,14 @@ static void write_window(ls_json *j, const ls_recipe *r)
 
 static void write_mistral(ls_json *j, const ls_recipe *r)
 {
-    write_all(j, r, 32768, "silu");
-    write_window(j, r);
+    ls_decoder_write(j, r, 32768, "silu");
+    ls_decoder_write_window(j, r);
 }
 
 static void write_gemma3(ls_json *j, const ls_recipe *r)
 {
-    write_all(j, r, 32768, NULL);
-    write_window(j, r);
+    ls_decoder_write(j, r, 32768, NULL);
+    ls_decoder_write_window(j, r);
     ls_json_text(j, "hidden_activation", "gelu_pytorch_tanh");
     ls_json_int(j, "query_pre_attn_scalar", (int64_t)r->model.query_scalar);
     ls_json_f64(j, "rope_local_base_freq", r->model.local_theta);
@@ -321,22 +290,16 @@ static void write_gemma3(ls_json *j, const ls_recipe *r)
     ls_json_close_array(j);
 }
 
-#define HUGGINGFACE(its_class, its_keys, its_check, its_write)                                 \
-    {                                                                                          \
-        .architecture = its_class, .most_tokens = "max_position_embeddings", .keys = its_keys, \
-        .check = its_check, .write = its_write                                                 \
-    }
-static const ls_huggingface LLAMA = HUGGINGFACE("LlamaForCausalLM", LLAMA_KEYS, check_rope, write_llama),
-                            QWEN2 = HUGGINGFACE("Qwen2ForCausalLM", QWEN2_KEYS, check_rope, write_qwen),
-                            QWEN3 = HUGGINGFACE("Qwen3ForCausalLM", QWEN3_KEYS, check_rope, write_qwen),
-                            MISTRAL = HUGGINGFACE("MistralForCausalLM", MISTRAL_KEYS, check_window,
-                                                  write_mistral),
-                            GEMMA3 = HUGGINGFACE("Gemma3ForCausalLM", GEMMA3_KEYS, check_gemma3,
-                                                 write_gemma3);
-static const ls_second_name SECOND[] = { { "lm_head.weight", "model.embed_tokens.weight", true, NULL },
-                                         { NULL, NULL, false, NULL } };
+static const ls_huggingface
+    LLAMA = HUGGINGFACE("LlamaForCausalLM", LLAMA_KEYS, ls_decoder_check_rope, write_llama),
+    QWEN2 = HUGGINGFACE("Qwen2ForCausalLM", QWEN2_KEYS, ls_decoder_check_rope, write_qwen),
+    QWEN3 = HUGGINGFACE("Qwen3ForCausalLM", QWEN3_KEYS, ls_decoder_check_rope, write_qwen),
+    MISTRAL = HUGGINGFACE("MistralForCausalLM", MISTRAL_KEYS, ls_decoder_check_window, write_mistral),
+    GEMMA3 = HUGGINGFACE("Gemma3ForCausalLM", GEMMA3_KEYS, check_gemma3, write_gemma3);
+const ls_second_name ls_decoder_second[] = { { "lm_head.weight", "model.embed_tokens.weight", true, NULL },
+                                             { NULL, NULL, false, NULL } };
 
-static const ls_key DECODER_ROWS[] = {
+const ls_key ls_decoder_keys[] = {
     { "model.kv_heads", LS_KEY_INT, AT(model.kv_heads), "0", 0, 10000, .type = "model.type",
       .help = "key and value heads (grouped-query attention); divides `heads`; 0: as many as `heads`" },
     { "model.rope_theta", LS_KEY_REAL, AT(model.rope_theta), "10000", 1, 1e12, .type = "model.type",
@@ -366,25 +329,35 @@ static const ls_key DECODER_ROWS[] = {
       .help = "base of the rotary positions in the layers with a window" },
     { "model.query_scalar", LS_KEY_REAL, AT(model.query_scalar), "0", 0, 1e6, .type = "model.type",
       .help = "attention's scores are divided by the square root of it; 0: `head_dim`" },
+    { "model.experts", LS_KEY_INT, AT(model.experts), "8", 1, 512, .type = "model.type",
+      .help = "MLPs of a layer, of which each token takes `experts_per_token` (docs/text.md); memory is that "
+              "of all, arithmetic that of those taken" },
+    { "model.experts_per_token", LS_KEY_INT, AT(model.experts_per_token), "2", 1, 512, .type = "model.type",
+      .help = "experts that a token goes to: those that the router finds most probable; at most `experts`" },
+    { "model.expert_size", LS_KEY_INT, AT(model.expert_size), "128", 1, 1e6, .type = "model.type",
+      .help = "width inside an expert; mixtral and olmoe: `mlp_size`" },
+    { "model.experts_every", LS_KEY_INT, AT(model.experts_every), "1", 1, 10000, .type = "model.type",
+      .help = "each layer whose number, from 1, is a multiple of this has experts; the others have one MLP" },
+    { "model.normalize_experts", LS_KEY_BOOL, AT(model.normalize_experts), "false", .type = "model.type",
+      .help = "a token's experts count by their probabilities divided by the sum of these; mixtral: always" },
+    { "model.shared_expert_size", LS_KEY_INT, AT(model.shared_expert_size), "128", 1, 1e6,
+      .type = "model.type", .help = "width of the MLP that every token takes beside its experts" },
+    { "model.balance", LS_KEY_REAL, AT(model.balance), "0.001", 0, 1e6, .type = "model.type",
+      .help = "factor of the loss `balance`, which spreads the tokens of a sample evenly over experts; 0: it "
+              "is a metric of evaluations" },
+    { "model.clip_qkv", LS_KEY_REAL, AT(model.clip_qkv), "0", 0, 1e6, .type = "model.type",
+      .help = "queries, keys and values are clamped to so much above and below 0; 0: they are not" },
 };
 
 extern const ls_model_row ls_llama_row, ls_qwen2_row, ls_qwen3_row, ls_mistral_row, ls_gemma3_row;
-#define DECODER_ROW(word, its_keys, its_huggingface, ...)                                                   \
-    {                                                                                                       \
-        .name = word, .preset = &(const decoder_preset){ __VA_ARGS__ },                                     \
-        .keys = "layers heads hidden_size mlp_size vocab_size kv_heads head_dim norm_eps rope_theta"        \
-                " rope_scaling rope_factor rope_low rope_high rope_original tied init_deviation"            \
-                " attention_dropout" its_keys,                                                              \
-        OWN_KEYS(DECODER_ROWS), .samples = LS_SAMPLES_TEXT, .build = decoder_build, .check = decoder_check, \
-        .generation = decoder_generation, .huggingface = &(its_huggingface), .second_names = SECOND         \
-    }
-const ls_model_row ls_llama_row = DECODER_ROW("llama", "", LLAMA, .block = "LlamaDecoderLayer"),
-                   ls_qwen2_row = DECODER_ROW("qwen2", "", QWEN2, .block = "Qwen2DecoderLayer",
-                                              .qkv_bias = true),
-                   ls_qwen3_row = DECODER_ROW("qwen3", "", QWEN3, .block = "Qwen3DecoderLayer",
-                                              .head_norms = true),
-                   ls_mistral_row = DECODER_ROW("mistral", " window", MISTRAL,
+const ls_model_row ls_llama_row = DECODER_ROW("llama", "", ls_recipe_decoder_check, LLAMA,
+                                              .block = "LlamaDecoderLayer"),
+                   ls_qwen2_row = DECODER_ROW("qwen2", "", ls_recipe_decoder_check, QWEN2,
+                                              .block = "Qwen2DecoderLayer", .qkv_bias = true),
+                   ls_qwen3_row = DECODER_ROW("qwen3", "", ls_recipe_decoder_check, QWEN3,
+                                              .block = "Qwen3DecoderLayer", .head_norms = true),
+                   ls_mistral_row = DECODER_ROW("mistral", " window", ls_recipe_decoder_check, MISTRAL,
                                                 .block = "MistralDecoderLayer"),
                    ls_gemma3_row = DECODER_ROW("gemma3_text", " window global_every local_theta query_scalar",
-                                               GEMMA3, .block = "Gemma3DecoderLayer", .head_norms = true,
-                                               .gemma = true);
+                                               ls_recipe_decoder_check, GEMMA3, .block = "Gemma3DecoderLayer",
+                                               .head_norms = true, .gemma = true);

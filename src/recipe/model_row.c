@@ -13,8 +13,8 @@
 
 extern const ls_model_row ls_vit_row, ls_mlp_row, ls_resnet18_row, ls_resnet34_row, ls_resnet50_row,
     ls_convnext_tiny_row, ls_convnext_small_row, ls_convnext_base_row, ls_llama_row, ls_qwen2_row,
-    ls_qwen3_row, ls_mistral_row, ls_gemma3_row, ls_gpt2_row, ls_t5_row, ls_unet_row, ls_bert_row,
-    ls_module_row;
+    ls_qwen3_row, ls_mistral_row, ls_gemma3_row, ls_mixtral_row, ls_qwen2_moe_row, ls_qwen3_moe_row,
+    ls_olmoe_row, ls_gpt2_row, ls_t5_row, ls_unet_row, ls_bert_row, ls_roberta_row, ls_module_row;
 
 const ls_model_row *const LS_MODELS[] = { &ls_vit_row,
                                           &ls_mlp_row,
@@ -29,10 +29,15 @@ const ls_model_row *const LS_MODELS[] = { &ls_vit_row,
                                           &ls_qwen3_row,
                                           &ls_mistral_row,
                                           &ls_gemma3_row,
+                                          &ls_mixtral_row,
+                                          &ls_qwen2_moe_row,
+                                          &ls_qwen3_moe_row,
+                                          &ls_olmoe_row,
                                           &ls_gpt2_row,
                                           &ls_t5_row,
                                           &ls_unet_row,
                                           &ls_bert_row,
+                                          &ls_roberta_row,
                                           &ls_module_row,
                                           NULL };
 

@@ -250,6 +250,10 @@ const ls_foreign_name LS_FOREIGN_NAMES[] = {
     { "tensor_parallel_degree tensor_model_parallel_size tensor_parallel_size tp tp_size tp_degree "
       "tensor_parallel tp_mesh",
       "parallel.mesh", DEGREE ": axis tp splits layers" },
+    { "context_parallel_degree context_parallel_size context_parallel cp cp_size cp_degree", "parallel.mesh",
+      DEGREE ": axis cp splits tokens" },
+    { "context_parallel_load_balancer context_parallel_rotate_method set_rotate_method", NULL,
+      NOT_NEEDED "causal tokens are dealt evenly over axis cp, and keys and values are gathered" },
     { "tp_mapping parallelize_plan tp_plan parallelize_module", "parallel.tensor",
       "auto, or words such as \"colwise:q_proj rowwise:o_proj\"" },
     { "data_parallel_shard_degree dp_shard dp_shard_size fsdp_size", "parallel.mesh",
@@ -267,9 +271,8 @@ const ls_foreign_name LS_FOREIGN_NAMES[] = {
       "how many modules each stage has, as [3, 5]" },
     { "pipeline_parallel_schedule", "parallel.schedule", "1f1b or gpipe" },
     { "pipeline_parallel_microbatch_size", "train.micro_batch", "samples of a micro-batch" },
-    { "context_parallel_degree context_parallel cp cp_size "
-      "expert_parallel_degree expert_parallel ep enable_async_tensor_parallel",
-      NULL, MISSING "parallel.mesh has axes that replicate, shard, split tensors and have stages" },
+    { "expert_parallel_degree expert_parallel ep enable_async_tensor_parallel", NULL,
+      MISSING "parallel.mesh has axes that replicate, shard, split tensors or tokens, or have stages" },
     { "gradient_checkpointing use_gradient_checkpointing activation_checkpointing activation_checkpoint "
       "checkpoint_activations fsdp_activation_checkpointing recompute_granularity "
       "activation_checkpoint.mode apply_activation_checkpointing grad_checkpointing remat use_reentrant "

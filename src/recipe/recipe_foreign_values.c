@@ -48,8 +48,9 @@ const ls_foreign_value LS_FOREIGN_VALUES[] = {
     { "parallel.data", "tp tensor_parallel tensor", "parallel.mesh",
       "{dp: auto, tp: 2}: axis tp splits layers" },
     { "parallel.data", "pp pipeline", "parallel.mesh", "{dp: auto, pp: 2}: axis pp is pipeline parallel" },
-    { "parallel.data", "cp context ep", NULL,
-      MISSING "fsdp, ddp, hybrid, and axes tp and pp of parallel.mesh" },
+    { "parallel.data", "cp context context_parallel", "parallel.mesh",
+      "{dp: auto, cp: 2}: axis cp splits the tokens of each sample" },
+    { "parallel.data", "ep", NULL, MISSING "fsdp, ddp, hybrid, and axes tp, cp and pp of parallel.mesh" },
     { "parallel.reshard_after_forward", "full_shard", "true", NULL },
     { "parallel.reshard_after_forward", "shard_grad_op", "false", NULL },
     { "parallel.prefetch.backward", "backward_pre pre true", "BACKWARD_PRE", NULL },
@@ -116,7 +117,7 @@ const ls_foreign_value LS_FOREIGN_VALUES[] = {
     { "model.type", "t5_base t5_small flan_t5 t5forconditionalgeneration", "t5", NULL },
     { "model.type", "linear logistic perceptron sequential", "mlp", NULL },
     { "model.type",
-      "gpt2 gpt bert roberta distilbert mistral gemma phi lstm gru rnn vgg16 alexnet densenet121 "
+      "gpt2 gpt distilbert mistral gemma phi lstm gru rnn vgg16 alexnet densenet121 "
       "mobilenet_v2 mobilenet_v3_small efficientnet_b0 inception_v3 swin_t resnet101 resnet152 lenet",
       NULL, MISSING "docs/modules.md shows how to build a model of your own" },
     { "model.act", "gelu_new gelu_pytorch_tanh gelu_fast", "gelu_tanh", NULL },

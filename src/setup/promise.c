@@ -38,7 +38,8 @@ bool ls_setup_same_bits(char why[LS_WHY_BYTES], const ls_recipe *r, const ls_com
         snprintf(why, LS_WHY_BYTES, "%s", text);
     else if (splits)
         snprintf(why, LS_WHY_BYTES,
-                 "axis %s: another number of ranks on it rounds sums over a layer's inputs in other "
+                 "axis %s: another number of ranks on it rounds sums over a layer's inputs or over tokens in "
+                 "other "
                  "places (the number of data ranks does not matter)",
                  model);
     else if (!strncmp(micro, LS_ORIGIN_PER_RANK, strlen(LS_ORIGIN_PER_RANK)))

@@ -238,14 +238,6 @@ static void explain(ls_eval_result *out, const char *name, const char *why)
             out->why[i] = why;
 }
 
-const char *ls_evaluate_why(const ls_eval_result *e, const char *name)
-{
-    for (int i = 0; i < e->metrics.n && i < LS_MOST_METRICS; i++)
-        if (!strcmp(e->metrics.at[i].name, name) && e->why[i])
-            return e->why[i];
-    return "the model has no such metric";
-}
-
 static ls_status result(const split_sums *s, const ls_objective *o, double start, ls_eval_result *out)
 {
     if (s->wild != INT64_MAX) {

@@ -32,5 +32,7 @@ ls_status ls_evaluate(ls_trainer *t, const ls_dataset *set, const ls_ui *ui, ls_
  */
 ls_status ls_evaluate_check(const ls_trainer *t, const ls_dataset *set);
 bool ls_dataset_is_text(const ls_dataset *set);
+/* exp of a language model's loss, or of its cross-entropy where another loss is added to that. */
+double ls_evaluate_perplexity(const ls_eval_result *e);
 /* Why the metric of this name is undefined. */
 const char *ls_evaluate_why(const ls_eval_result *e, const char *name);

@@ -176,7 +176,9 @@ static double loss_sum(ls_trainer *t, int i)
 static void result(ls_trainer *t, ls_step_result *r, bool nothing)
 {
     const ls_objective *o = &t->compiled.objective;
-    const bool targets = o->n_losses == 1 && o->terms[0].weigh == LS_BY_VALID;
+    bool targets = o->terms[0].weigh == LS_BY_VALID; /* others, as of experts, are of whole samples */
+    for (int i = 1; i < o->n_losses; i++)
+        targets = targets && o->terms[i].weigh == LS_BY_SAMPLE;
     r->loss = nothing ? NAN : loss_sum(t, 0);
     r->count = nothing ? 0 : targets ? (int64_t)t->total[0] : t->samples;
     for (int i = 1; i < t->losses; i++)

@@ -83,7 +83,7 @@ static ls_status read_bert_processor(reader *r, const json_t *part)
                      ? (int32_t)json_integer_value(id)
                      : -1;
         if (!ls_tokenizer_token(t, ids[i]))
-            return wrong(r, "the post-processor BertProcessing has no cls and sep that are tokens");
+            return wrong(r, "the post-processor has no cls and sep that are tokens");
     }
     t->before[t->n_before++] = ids[0];
     t->after[t->n_after++] = ids[1];
@@ -97,12 +97,27 @@ static ls_status read_bert_processor(reader *r, const json_t *part)
     return LS_OK;
 }
 
+/* The same of RoBERTa, whose pair has two of "sep" between the texts, and one token type. */
+static ls_status read_roberta_processor(reader *r, const json_t *part)
+{
+    LS_TRY(read_bert_processor(r, part));
+    const int32_t cls = r->t->before[0], sep = r->t->after[0];
+    const ls_pair_part pair[] = { { LS_PAIR_TOKEN, cls, 0 }, { LS_PAIR_FIRST, -1, 0 },
+                                  { LS_PAIR_TOKEN, sep, 0 }, { LS_PAIR_TOKEN, sep, 0 },
+                                  { LS_PAIR_SECOND, -1, 0 }, { LS_PAIR_TOKEN, sep, 0 } };
+    memcpy(r->t->pair, pair, sizeof pair);
+    r->t->n_pair = sizeof pair / sizeof *pair;
+    return LS_OK;
+}
+
 ls_status ls_read_processor(reader *r, const json_t *part, const char *type)
 {
     if (!strcmp(type, "TemplateProcessing"))
         return read_template(r, part);
     if (!strcmp(type, "BertProcessing") && !r->t->n_before && !r->t->n_after)
         return read_bert_processor(r, part);
+    if (!strcmp(type, "RobertaProcessing") && !r->t->n_before && !r->t->n_after)
+        return read_roberta_processor(r, part);
     /* ByteLevel changes offsets only */
     return strcmp(type, "ByteLevel") ? unknown(r, "post-processor", type) : LS_OK;
 }

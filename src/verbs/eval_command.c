@@ -31,7 +31,7 @@ static ls_status print(const ls_ui *ui, const ls_saved_model *t, const ls_datase
     char perplexity[40] = "", number[32];
     if (!json) {
         if (text)
-            ls_snprintf(perplexity, sizeof perplexity, "  perplexity %.6g", exp(e->loss));
+            ls_snprintf(perplexity, sizeof perplexity, "  perplexity %.6g", ls_evaluate_perplexity(e));
         if (t->checkpoint)
             ls_print_line(ui->out, "%s  step %lld", t->checkpoint, (long long)step);
         else
@@ -75,7 +75,7 @@ static ls_status print(const ls_ui *ui, const ls_saved_model *t, const ls_datase
         ls_json_text(&j, "other_data", other_data);
     ls_json_f64(&j, "loss", e->loss);
     if (text)
-        ls_json_f64(&j, "perplexity", exp(e->loss));
+        ls_json_f64(&j, "perplexity", ls_evaluate_perplexity(e));
     for (int i = 1; i < e->metrics.n; i++)
         ls_json_f64(&j, e->metrics.at[i].name, e->metrics.at[i].value);
     if (!isnan(e->accuracy))

@@ -58,18 +58,19 @@ static ls_status add(search *s, const candidate *like)
     return LS_OK;
 }
 
-/* Of one mesh with `data` data ranks: how parameters lie over them, and the halves of the largest
- * micro-batch. */
-static ls_status add_mesh(search *s, const candidate *mesh, int64_t data, bool tensor, bool hybrid)
+/* Of one mesh with `data` data ranks and `sums` ranks over which gradients are summed: how parameters lie
+ * over these, and the halves of the largest micro-batch. */
+static ls_status add_mesh(search *s, const candidate *mesh, int64_t data, int64_t sums, bool tensor,
+                          bool hybrid)
 {
     static const char *const WAYS[][2] = { { "fsdp", "true" }, { "fsdp", "false" }, { "ddp", "" } };
     static const char *const BLOCKS[][2] = { { "hybrid", "true" }, { "hybrid", "false" } };
-    for (int way = 0; way < (hybrid ? 2 : data > 1 ? 3 : 1); way++)
+    for (int way = 0; way < (hybrid ? 2 : sums > 1 ? 3 : 1); way++)
         for (int sequence = 0; sequence < (tensor ? 2 : 1); sequence++)
             for (int recompute = 0; recompute < 2; recompute++)
                 for (int64_t micro = s->global_batch / data, k = 0; micro >= 1 && k < 8; micro /= 2, k++) {
                     candidate c = *mesh;
-                    if (data > 1) {
+                    if (sums > 1) {
                         snprintf(c.value[DATA], VALUE, "%s", hybrid ? BLOCKS[way][0] : WAYS[way][0]);
                         snprintf(c.value[RESHARD], VALUE, "%s", hybrid ? BLOCKS[way][1] : WAYS[way][1]);
                     }
@@ -83,31 +84,6 @@ static ls_status add_mesh(search *s, const candidate *mesh, int64_t data, bool t
                 }
     return LS_OK;
 }
-
-static ls_status list(search *s)
-{
-    const int64_t host = s->o->where.ranks_per_host > 0 ? s->o->where.ranks_per_host : s->ranks;
-    for (int64_t tensor = 1; tensor <= s->ranks && tensor <= host; tensor *= 2) {
-        const int64_t data = s->ranks / tensor;
-        candidate c = { 0 };
-        if (s->ranks % tensor || s->global_batch % data)
-            continue;
-        if (tensor > 1)
-            snprintf(c.value[MESH], VALUE, "{dp: %lld, tp: %lld}", (long long)data, (long long)tensor);
-        else if (s->ranks > 1)
-            snprintf(c.value[MESH], VALUE, "{dp: %lld}", (long long)data);
-        LS_TRY(add_mesh(s, &c, data, tensor > 1, false));
-    }
-    if (host > 1 && host < s->ranks && s->global_batch % s->ranks == 0) {
-        candidate c = { 0 };
-        snprintf(c.value[MESH], VALUE, "{dp: %lld, shard: %lld}", (long long)(s->ranks / host),
-                 (long long)host);
-        LS_TRY(add_mesh(s, &c, s->ranks, false, true));
-    }
-    return LS_OK;
-}
-
-/* ---- trying */
 
 static ls_status compile(ls_compiled_recipe *step, const search *s, const candidate *c)
 {
@@ -128,6 +104,63 @@ static ls_status compile(ls_compiled_recipe *step, const search *s, const candid
     free(sets);
     return status;
 }
+
+static void mesh_text(char text[VALUE], int data, int context, int tensor)
+{
+    char cp[20] = "", tp[20] = "";
+    if (context > 1)
+        snprintf(cp, sizeof cp, ", cp: %d", context);
+    if (tensor > 1)
+        snprintf(tp, sizeof tp, ", tp: %d", tensor);
+    snprintf(text, VALUE, "{dp: %d%s%s}", data, cp, tp);
+}
+
+/* The largest number of ranks that can split tokens: 1 if the model has none. */
+static ls_status most_context(int64_t *most, const search *s)
+{
+    *most = 1;
+    for (int64_t context = 2; context <= s->ranks && !s->fixed[MESH]; context *= 2) {
+        ls_compiled_recipe step;
+        candidate c = { 0 };
+        if (s->ranks % context || s->global_batch % (s->ranks / context))
+            continue;
+        mesh_text(c.value[MESH], s->ranks / (int)context, (int)context, 1);
+        const ls_status status = compile(&step, s, &c);
+        if (status == LS_E_MEMORY || status == LS_E_STOPPED)
+            return status;
+        if (status != LS_OK)
+            return LS_OK;
+        ls_compiled_recipe_release(&step);
+        *most = context;
+    }
+    return LS_OK;
+}
+
+static ls_status list(search *s)
+{
+    const int64_t host = s->o->where.ranks_per_host > 0 ? s->o->where.ranks_per_host : s->ranks;
+    int64_t most;
+    LS_TRY(most_context(&most, s));
+    for (int64_t tensor = 1; tensor <= s->ranks && tensor <= host; tensor *= 2)
+        for (int64_t context = 1; context <= most && tensor * context <= s->ranks; context *= 2) {
+            const int64_t data = s->ranks / (tensor * context);
+            candidate c = { 0 };
+            if (s->ranks % (tensor * context) || s->global_batch % data)
+                continue;
+            if (s->ranks > 1)
+                mesh_text(c.value[MESH], (int)data, (int)context, (int)tensor);
+            LS_TRY(add_mesh(s, &c, data, data * context, tensor > 1, false));
+        }
+    if (host > 1 && host < s->ranks && s->global_batch % s->ranks == 0) {
+        candidate c = { 0 };
+        snprintf(c.value[MESH], VALUE, "{dp: %lld, shard: %lld}", (long long)(s->ranks / host),
+                 (long long)host);
+        LS_TRY(add_mesh(s, &c, s->ranks, s->ranks, false, true));
+    }
+    return LS_OK;
+}
+
+/* ---- trying */
 
 static ls_status try(search *s, candidate *c, bool measure)
 {

@@ -221,8 +221,8 @@ static void refuses_another_model(void **state)
     ls_weights *w = open_adapter("transformer.h.0.attn.c_proj", 4, 3), *base;
     ASSERT_OK(ls_weights_open(&base, base_file()));
     ASSERT_OK(ls_weights_join(w, &base));
-    ASSERT_FAILS(ls_weights_merge(w, &(ls_adapter){ .rank = 2, .alpha = 1 }), LS_E_UNSUPPORTED,
-                 "weights of GPT-2 are [in, out]");
+    ASSERT_FAILS(ls_weights_merge(w, &(ls_adapter){ .rank = 2, .alpha = 1 }), LS_E_FORMAT,
+                 "weights of GPT-2 are [in, out]", "fan_in_fan_out");
     ls_weights_close(&w);
 }
 

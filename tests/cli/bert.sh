@@ -28,6 +28,8 @@ try 0 train bert.yaml --set run.name=ranks --workers 2 --set parallel.units=clas
 cmp runs/bert/checkpoints/latest/model.safetensors runs/ranks/checkpoints/latest/model.safetensors || bad "$what: ranks change a bit"
 try 0 train bert.yaml --set run.name=tp --workers 2 --set "parallel.mesh={dp: auto, tp: 2}"
 near tp 1e-4
+try 0 train bert.yaml --set run.name=cp --workers 2 --set "parallel.mesh={cp: 2}"
+near cp 1e-4
 try 0 train bert.yaml --set run.name=stopped --set train.epochs=3
 try 0 train bert.yaml --set run.name=stopped
 cmp runs/bert/checkpoints/latest/model.safetensors runs/stopped/checkpoints/latest/model.safetensors || bad "$what: a restart changes a bit"
@@ -112,6 +114,29 @@ refused 2 'a pair of texts is two columns, x.csv:FIRST,SECOND, and \[2, tokens\]
 refused 2 '3 tokens leave no room for a text beside 3 special ones' train pair.yaml --set run.name=no --set "model.inputs={pair: [2, 3]}"
 refused 2 'does not say what a pair of texts becomes' train pair.yaml --set run.name=no --set data.tokenizer=bytes --set model.init=random --set model.vocab_size=257 --set model.type=bert
 refused 2 'a pair of texts has two token types, and the model has 1' train pair.yaml --set run.name=no --set model.token_types=1
+
+# ---- RoBERTa: positions from the padding's id on, no token types, a head of two layers
+roberta=$golden/../roberta
+cat >roberta.yaml <<EOT
+model: {init: $roberta, inputs: {query: [12]}, outputs: {kind: [3]}}
+data: {type: arrays, train: {query: $golden/pairs.csv, kind: $golden/pairs.csv}, eval: {query: $golden/pairs.csv, kind: $golden/pairs.csv}, shuffle: false}
+loss: {type: cross_entropy, of: kind}
+train: {epochs: 4, global_batch: 8, micro_batch: 4}
+optimizer: {type: adamw, lr: 1e-2, weight_decay: 0.01}
+threads: 1
+EOT
+try 0 train roberta.yaml
+losses roberta >have
+grep -o '"losses": \[[^]]*' "$roberta/expected.json" | tr -d '[' | cut -d: -f2 | tr ',' '\n' >want
+paste have want | awk '{ d = $1 - $2; if (d * d > 1e-11) bad = 1 } END { exit bad || NR != 4 }' || { bad "roberta: other losses than transformers'"; paste have want; }
+has runs/roberta/checkpoints/latest/config.json '"RobertaForSequenceClassification".*"model_type":"roberta"'
+pair="{pair: '$golden/pairs.csv:query,passage', kind: $golden/pairs.csv}"
+try 0 train roberta.yaml --set run.name=roberta2 --set "model.inputs={pair: [2, 17]}" --set "data.train=$pair" --set "data.eval=$pair" --set optimizer.lr=1e-30 --set train.epochs=1 --set model.dropout=0.1 --workers 2
+try 0 predict runs/roberta2 --output kind --out logits.csv
+sed 1d logits.csv | cut -d, -f2- | tr ',' '\n' >have
+grep -o '"pairs": \[[^]]*' "$roberta/expected.json" | tr -d '[' | cut -d: -f2 | tr ',' '\n' >want
+paste have want | awk '{ d = $1 - $2; if (d * d > 1e-11) bad = 1 } END { exit bad || NR != 24 }' || { bad "roberta: other logits of pairs than transformers'"; paste have want; }
+refused 2 'query: 19 tokens, and the model has 18 positions' train roberta.yaml --set run.name=no --set "model.inputs={query: [19]}"
 
 # ---- what does not fit
 sed '1s/.*/text,kind/' texts.csv >renamed.csv

@@ -53,6 +53,7 @@ for workers in 1 2 4; do
 done
 equal 1 language.yaml --workers 4 --set "parallel.mesh={dp: auto, tp: 2}"
 equal 2 language.yaml --workers 4 --set "parallel.mesh={dp: auto, tp: 2}" --set precision.param=bf16
+equal 4 language.yaml --workers 4 --set "parallel.mesh={dp: auto, cp: 2}" --set precision.param=bf16
 equal 3 mlp.yaml --workers 2 --set parallel.offload=cpu
 equal 4 language.yaml --workers 2 --set parallel.offload=cpu --set parallel.reshard_after_forward=true
 delay=2ms equal 5 mlp.yaml --workers 2

@@ -40,6 +40,9 @@ context cptp 4 "{cp: 2, tp: 2}" --set train.steps=1 --set parallel.sequence=true
 context cp4 4 "{dp: auto, cp: 2}" --set train.steps=1 --set parallel.data=ddp
 try 0 train recipe.yaml --set run.name=cp2 --set train.steps=0
 [ "$(losses cp2 | tail -1 | cut -c1-14)" = "$(losses whole | tail -1 | cut -c1-14)" ] || bad "$what: another loss: $(losses cp2 | tail -1; losses whole | tail -1)"
+# tokens that 2 cp does not divide are not dealt in two chunks
+for m in "{dp: 1}" "{cp: 2}"; do try 0 train recipe.yaml --set run.name=odd"${m:1:2}" --workers $((${m:5:1})) --set "parallel.mesh=$m" --set data.seq_length=126 --set train.steps=1; done
+[ "$(first oddcp)" = "$(first odddp)" ] || bad "126 tokens on axis cp: another loss: $(first oddcp; first odddp)"
 refused 2 "positions has 128 tokens, which the 3 ranks of axis cp do not divide" plan recipe.yaml --workers 3 --set "parallel.mesh={cp: 3}"
 refused 2 "axis cp splits the tokens of a sample, and the model has no input \[batch, tokens\]" plan vit-fashion-mnist --workers 2 --set "parallel.mesh={cp: 2}"
 try 0 plan recipe.yaml --workers 2 --set "parallel.mesh={cp: 2}"; has out "activations linear \{cp: Shard\(0\)\}"

@@ -41,6 +41,7 @@ try 0 train again.yaml --set run.name=again --set train.steps=1; has runs/again/
 first=$(grep -oE 'loss [0-9.]+' err | head -1 | cut -d' ' -f2)
 awk "BEGIN { exit !($first < 3) }" || bad "$what: begins with a loss of $first"
 try 0 train recipe.yaml --set run.name=tp --workers 2 --set "parallel.mesh={dp: auto, tp: 2}" --set train.steps=2; has err "dp=1 x tp=2"
+try 0 train recipe.yaml --set run.name=cp --workers 2 --set "parallel.mesh={cp: 2}" --set data.target_length=6 --set train.steps=2; has err "cp=2"
 try 0 plan recipe.yaml --workers 2; has out "samples of 48 and 5 tokens"
 try 0 explain recipe.yaml --param encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight; has out "position_bias_grad"
 try 0 inspect recipe.yaml; has out "EncDecAttention"

@@ -226,7 +226,7 @@ static void what_cannot_be_says_why(void **state)
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:1 tp:2", .tensor = " "), "tensor: ");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .rank = 2), "rank 2", "dp=2, which has ranks 0 to 1");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .rank = -1), "rank -1");
-    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .data = LS_DATA_NONE), "none", "2 ranks of mesh dp=2",
+    CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .data = LS_DATA_NONE), "none", "over 2 ranks of mesh dp=2",
               "fsdp, ddp or hybrid");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:4", .data = LS_DATA_HYBRID), "hybrid", "has no axis shard",
               "{dp: auto, shard: 2}");

@@ -168,7 +168,9 @@ static void refused_lines(void **state)
     static const char *const CASES[][2] = {
         { "[1]", "not a JSON object with messages" },
         { "{\"text\":\"x\"}", "it is a plain text" },
-        { "{\"instruction\":\"x\",\"output\":\"y\"}", "as prompt and completion" },
+        { "{\"instruction\":\"x\",\"output\":\"y\"}",
+          "rewrite instruction and output as prompt and completion" },
+        { "{\"prompt\":\"x\",\"chosen\":\"y\",\"rejected\":\"z\"}", "rewrite prompt and chosen as prompt" },
         { "{\"messages\":[]}", "an empty one" },
         { "{\"messages\":[7]}", "messages[0] is not an object" },
         { LINE("{\"content\":\"x\"}"), "messages[0] has no \"role\"" },

@@ -1,6 +1,7 @@
 /* test_scores.c - a token of a text has one log-probability, bit for bit: in training, in an evaluation, and
  * computed from the logits of a generator; alone in a row or packed among other documents; with adapters,
- * whose base has f32, bf16 or 4 bits; with the loss apart from the output layer or joined to it. */
+ * whose base has f32, bf16 or 4 bits; with windows; with the loss apart from the output layer or joined to
+ * it. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,7 +20,7 @@ enum { VOCABULARY = 37, TEXT = 40, BEFORE = 29, WINDOW = 96, SCORES = TEXT - 1 }
 /* A way to compute. */
 typedef struct way {
     ls_dtype param, output;
-    bool nf4, adapters;
+    bool nf4, adapters, gemma; /* gemma: windows of 8 tokens, in every second layer none */
 } way;
 
 typedef struct model {
@@ -45,6 +46,11 @@ static model model_of(const way *v, bool packed)
                                  .init_deviation = 0.2,
                                  .tied = true,
                                  .packed = packed,
+                                 .gemma = v->gemma,
+                                 .head_norms = v->gemma,
+                                 .window = v->gemma ? 8 : 0,
+                                 .global_every = v->gemma ? 2 : 0,
+                                 .local_theta = 500,
                                  .block = "Layer" } };
 }
 
@@ -220,8 +226,9 @@ static void check_trainer(const way *v, const ls_weights *w, bool packed, bool j
             fail_msg(
                 "%s, base %s, %s, %s: token %lld has %.9g in training, %.9g in an evaluation, and %.9g by a "
                 "generator",
-                ls_dtype_name(v->param), v->nf4 ? "nf4" : "of floats", packed ? "packed" : "alone",
-                join ? "joined" : "apart", (long long)i, trained, evaluated, scores[i]);
+                ls_dtype_name(v->param), v->gemma ? ", gemma" : "", v->nf4 ? "nf4" : "of floats",
+                packed ? "packed" : "alone", join ? "joined" : "apart", (long long)i, trained, evaluated,
+                scores[i]);
     }
     ls_trainer_destroy(&t);
 }
@@ -230,9 +237,13 @@ static void one_score(void **state)
 {
     (void)state;
     static const way WAYS[] = {
-        { LS_F32, LS_F32, false, true },   { LS_BF16, LS_F32, false, true },
-        { LS_BF16, LS_BF16, false, true }, { LS_BF16, LS_F32, false, false },
-        { LS_F32, LS_F32, true, true },    { LS_BF16, LS_BF16, true, true },
+        { LS_F32, LS_F32, .adapters = true },
+        { LS_BF16, LS_F32, .adapters = true },
+        { LS_BF16, LS_BF16, .adapters = true },
+        { LS_BF16, LS_F32, .adapters = false },
+        { LS_F32, LS_F32, .nf4 = true, .adapters = true },
+        { LS_BF16, LS_BF16, .nf4 = true, .adapters = true },
+        { LS_BF16, LS_F32, .adapters = true, .gemma = true },
     };
     for (size_t k = 0; k < sizeof WAYS / sizeof *WAYS; k++) {
         double scores[SCORES];

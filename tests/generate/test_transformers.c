@@ -28,6 +28,10 @@ static const model MODELS[] = { { "t5_relu", 1, true, 6 },
                                 { "small/qwen3", 1, false, 1 },
                                 { "small/mistral", 1, false, 1 },
                                 { "small/gemma3_text", 1, false, 1 },
+                                { "small/mixtral", 1, false, 1 },
+                                { "small/qwen2_moe", 1, false, 1 },
+                                { "small/qwen3_moe", 1, false, 1 },
+                                { "small/olmoe", 1, false, 1 },
                                 { "small/gpt2", 1, false, 1 } };
 enum { N_MODELS = sizeof MODELS / sizeof *MODELS };
 

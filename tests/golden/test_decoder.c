@@ -33,8 +33,8 @@ static const ls_decoder_config qwen3 = { SMALL,
                                          .tied = true,
                                          .head_norms = true,
                                          .block = "Qwen3DecoderLayer" };
-#define MISTRAL \
-    SMALL, .kv_heads = 2, .head_dim = 6, .norm_eps = 1e-5, .rope_theta = 1e4, .block = "MistralDecoderLayer"
+#define MISTRAL_SIZES SMALL, .kv_heads = 2, .head_dim = 6, .norm_eps = 1e-5, .rope_theta = 1e4
+#define MISTRAL MISTRAL_SIZES, .block = "MistralDecoderLayer"
 static const ls_decoder_config mistral = { MISTRAL }, window = { MISTRAL, .window = 3 };
 static const ls_decoder_config gemma3 = { SMALL,
                                           .kv_heads = 2,
@@ -50,6 +50,35 @@ static const ls_decoder_config gemma3 = { SMALL,
                                           .local_theta = 1e4,
                                           .query_scalar = 7,
                                           .block = "Gemma3DecoderLayer" };
+#define EXPERTS                                                                                      \
+    SMALL, .kv_heads = 2, .norm_eps = 1e-6, .rope_theta = 1e6, .experts = 6, .experts_per_token = 3, \
+           .expert_size = 10
+static const ls_decoder_config mixtral = { MISTRAL_SIZES,
+                                           .block = "MixtralDecoderLayer",
+                                           .experts = 4,
+                                           .experts_per_token = 2,
+                                           .expert_size = 40,
+                                           .experts_every = 1,
+                                           .normalize_experts = true,
+                                           .balance = 0.25,
+                                           .mixtral_names = true },
+                               qwen2_moe = { EXPERTS,
+                                             .head_dim = 6,
+                                             .experts_every = 2,
+                                             .shared_expert_size = 20,
+                                             .qkv_bias = true,
+                                             .block = "Qwen2MoeDecoderLayer" },
+                               qwen3_moe = { EXPERTS,
+                                             .head_dim = 10,
+                                             .tied = true,
+                                             .experts_every = 1,
+                                             .normalize_experts = true,
+                                             .head_norms = true,
+                                             .block = "Qwen3MoeDecoderLayer" },
+                               olmoe = { MISTRAL_SIZES,          .experts = 6,
+                                         .experts_per_token = 3, .expert_size = 10,
+                                         .experts_every = 1,     .whole_norms = true,
+                                         .clip_qkv = 0.9,        .block = "OlmoeDecoderLayer" };
 static const ls_gpt2_config gpt2 = { .seq_length = TOKENS,
                                      .positions = 12,
                                      .vocab_size = 37,
@@ -79,6 +108,10 @@ static const text_case CASES[] = { { "qwen2", &qwen2, "Qwen2DecoderLayer", 2 + 2
                                    { "qwen3", &qwen3, "Qwen3DecoderLayer", 2 + 2 * 11 },
                                    { "mistral", &mistral, "MistralDecoderLayer", 3 + 2 * 9 },
                                    { "window", &window, "MistralDecoderLayer", 3 + 2 * 9 },
+                                   { "mixtral", &mixtral, "MixtralDecoderLayer", 3 + 2 * (7 + 3 * 4) },
+                                   { "qwen2_moe", &qwen2_moe, "Qwen2MoeDecoderLayer", 3 + 12 + 14 + 3 * 6 },
+                                   { "qwen3_moe", &qwen3_moe, "Qwen3MoeDecoderLayer", 2 + 2 * (9 + 3 * 6) },
+                                   { "olmoe", &olmoe, "OlmoeDecoderLayer", 3 + 2 * (9 + 3 * 6) },
                                    { "gemma3", &gemma3, "Gemma3DecoderLayer", 2 + 2 * 13 } };
 enum { N_CASES = sizeof CASES / sizeof *CASES };
 static const text_case GPT2_CASE = { "gpt2", &gpt2, "GPT2Block", 4 + 2 * 12 };
@@ -112,6 +145,9 @@ static void trainer_steps(void **state)
     /* of each builder, one with a tied head, and Gemma's norms */
     text_model_steps(&MODEL, 2, CASES);
     text_model_steps(&MODEL, 1, CASES + N_CASES - 1);
+    const char *device = getenv("LOCKSTEP_DEVICE");
+    if (!device || strcmp(device, "cuda") != 0) /* (which has no kernels for experts) */
+        text_model_steps(&MODEL, 1, CASES + N_CASES - 3);
     text_model_steps(&GPT2, 1, &GPT2_CASE);
 }
 

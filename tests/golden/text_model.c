@@ -75,7 +75,19 @@ static void fill(const text_model *m, const ls_weights *golden, const ls_graph *
     }
     value_put(s, "ids", ids, sizeof *ids * (size_t)(m->batch * m->source));
     value_put(s, "targets", targets, sizeof *targets * (size_t)(m->batch * m->targets));
-    value_fill(s, "loss, divisor", (double)count_targets(m, targets));
+    bool balanced = false;
+    for (int i = 0; i < g->n_nodes; i++)
+        balanced = balanced ||
+                   (g->nodes[i]->op == &ls_op_input &&
+                    !strcmp(((const ls_source_attrs *)g->nodes[i]->attrs)->name, "balance, divisor"));
+    value_fill(s, balanced ? "cross_entropy, divisor" : "loss, divisor", (double)count_targets(m, targets));
+    if (balanced) {
+        const int32_t real = (int32_t)m->batch;
+        ls_place p;
+        value_fill(s, "balance, divisor", (double)m->batch);
+        ASSERT_OK(ls_session_place_of(s, (ls_identity){ .what = LS_IS_REAL }, "real", &p));
+        ASSERT_OK(ls_session_write(&p, &real, sizeof real));
+    }
     free(ids);
     free(targets);
 }

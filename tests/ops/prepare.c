@@ -1,6 +1,8 @@
 /* prepare.c - see prepare.h. */
 #include "prepare.h"
 
+#include "graph/tensor_attrs.h"
+
 static ls_device ref(void) { return (ls_device){ .ops = &ls_device_ref, .threads = 1 }; }
 
 void prepare_norm(const op_case *c, ls_tensor *in)
@@ -158,4 +160,28 @@ void prepare_gru(const op_case *c, ls_tensor *in)
     ls_tensor x = any_input(&in[3], in[1].type.dims[0]);
     run_op(&d, "gru", c->attrs, 4, (ls_tensor[]){ x, in[1], none, c->n_in > 4 ? in[4] : none }, 2, in + 2);
     case_free(1, &x);
+}
+
+void prepare_order(const op_case *c, ls_tensor *in)
+{
+    enum { GROUPS = 5 };
+    const ls_device d = ref();
+    const int64_t rows = c->in[1].dims[0], n = ((const ls_group_attrs *)c->attrs)->n;
+    const ls_type types[] = { LS_TYPE(LS_I32, n, rows / n), LS_TYPE(LS_I32, GROUPS + 1) };
+    ls_tensor index = ls_tensor_of(exact_alloc(ls_type_bytes(&types[0])), &types[0]),
+              offsets = ls_tensor_of(exact_alloc(ls_type_bytes(&types[1])), &types[1]);
+    for (int64_t i = 0; i < rows; i++)
+        element_put(&index, i, (double)((i * 7 + i / 3) % GROUPS));
+    run_op(&d, "group_order", &(ls_group_attrs){ .n = GROUPS }, 1, &index, 3,
+           (ls_tensor[]){ in[1], in[2], offsets });
+    case_free(1, &index);
+    case_free(1, &offsets);
+}
+
+void prepare_offsets(const op_case *c, ls_tensor *in)
+{
+    const int k = c->in[1].dtype == LS_I32 ? 1 : 2; /* dw has them last */
+    const int64_t groups = c->in[k].dims[0] - 1, rows = c->in[0].dims[0] - (int64_t)c->in[k].value;
+    for (int64_t g = 0; g <= groups; g++)
+        element_put(&in[k], g, (double)(g < 2 && groups > 2 ? 0 : rows * g * g / (groups * groups)));
 }

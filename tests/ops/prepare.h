@@ -18,6 +18,10 @@ void prepare_group_norm(const op_case *c, ls_tensor *in);
 /* lstm_grad: dy?, dcells?, w, cells, gates, c0? (of a random layer); gru_grad: dy, w, y, gates, h0? */
 void prepare_lstm(const op_case *c, ls_tensor *in);
 void prepare_gru(const op_case *c, ls_tensor *in);
+/* dispatch, combine: x, order, place; of some groups */
+void prepare_order(const op_case *c, ls_tensor *in);
+/* grouped_linear, its gradients: the offsets of groups of more and more rows, the first of none */
+void prepare_offsets(const op_case *c, ls_tensor *in);
 /* cross_entropy_grad: logits, labels, lse, count, dloss */
 void prepare_cross_entropy(const op_case *c, ls_tensor *in);
 /* sum_squares: max, tensors; norm_from_squares: max, total, with a third operand beyond n_in that is summed

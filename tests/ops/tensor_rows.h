@@ -53,4 +53,16 @@
     { .op = "scatter_add", .what = about, .n_in = 2, .in = { x, index }, \
         .attrs = ATTRS(ls_index_attrs, d, to), .compare = COMPARE_SUM, .reduce = n, \
         .extreme = EXTREME_WIDE, __VA_ARGS__ }
+/* R rows in an order of their groups, of n tokens */
+#define ROWS_MOVED(name, about, R, n, x) \
+    { .op = name, .what = about, .n_in = 3, .in = { x, RESULT(LS_I32, R), RESULT(LS_I32, R) }, \
+        .attrs = ATTRS(ls_group_attrs, n), .prepare = prepare_order, .compare = COMPARE_SUM, .reduce = R / n }
+/* The last `none` rows are of no group. */
+#define OFFSETS(groups, none) { LS_I32, FILL_RESULT, none, 1, { groups + 1 } }
+#define GROUPED(name, about, n, none, k, ...) \
+    { .op = name, .what = about, .n_in = n, .in = { __VA_ARGS__ }, .prepare = prepare_offsets, \
+        .compare = COMPARE_SUM, .reduce = k, .no_gradient = none > 0 }
+#define GROUPED_DW(about, g, R, groups, N, K) \
+    { .op = "grouped_linear_dw", .what = about, .n_in = 3, .in = { X(R, N), X(R, K), OFFSETS(groups, 0) }, \
+        .attrs = ATTRS(ls_group_attrs, g), .prepare = prepare_offsets, .compare = COMPARE_SUM, .reduce = R }
 /* clang-format on */

@@ -53,7 +53,9 @@ static void every_op_has_a_sentence(void **state)
 static bool halve(const ls_rule *r, const ls_infer *whole, int loop, ls_type *in, ls_type *out)
 {
     for (int k = 0; k < whole->n_in; k++) {
+        int64_t start;
         in[k] = whole->in[k];
+        ls_rule_slide_of(r, whole, k, loop, 2, 0, &start, &in[k].dims[r->slide.dim]);
         for (int d = 0; d < in[k].ndim; d++)
             if (ls_rule_in(r, k, d) == loop) {
                 const int64_t unit = r->heads[k < LS_RULE_IN ? k : LS_RULE_IN - 1] >> d & 1 ? r->head_dim : 1;

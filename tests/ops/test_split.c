@@ -209,6 +209,8 @@ static ls_status widen(trial *t, int ranks, ls_arena *a)
                 extent = t->c.in[k].dims[d];
                 t->c.in[k].dims[d] *= ranks;
             }
+    if (t->rule.slide.in >= 0 && t->loop == t->rule.slide.loop)
+        t->c.in[t->rule.slide.in].dims[t->rule.slide.dim] += extent * (ranks - 1);
     for (int k = 0; k < t->c.n_in; k++) {
         case_operand *o = &t->c.in[k];
         const bool number = o->fill == FILL_INDEX || o->fill == FILL_ID;

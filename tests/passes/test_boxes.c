@@ -222,13 +222,52 @@ static void masks_are_those_of_the_whole(void **state)
     ASSERT_OK(run_ranks(4, one_of_four, &t));
 }
 
+/* Under a causal mask the ranks that split tokens have the same work: one chunk from each end. Every query is
+ * on one rank. Without a mask a rank has one block. */
+static void tokens_are_dealt_evenly(void **state)
+{
+    (void)state;
+    enum { RANKS = 4, TOKENS = 16, WIDTH = 4 };
+    for (int causal = 0; causal < 2; causal++) {
+        int seen[TOKENS] = { 0 };
+        for (int rank = 0; rank < RANKS; rank++) {
+            const ls_parallel p = { LS_PARALLEL_DEFAULTS, .mesh = { .n = 1, .axes = { { "cp", RANKS } } },
+                                    .rank = rank };
+            ls_graph *g;
+            int nodes = 0;
+            int64_t work = 0;
+            ASSERT_OK(ls_graph_create(&g, "tokens"));
+            const ls_value ids = ls_input(g, "ids", LS_TYPE(LS_I32, 1, TOKENS)),
+                           table = ls_param(g, "table", LS_TYPE(LS_F32, 9, WIDTH), (ls_init){ 0 }),
+                           x = ls_embedding_op(g, ids, table);
+            ls_output(g, "y", ls_attention(g, x, x, x, LS_NONE, WIDTH, 1, causal));
+            ASSERT_OK(ls_pass_propagate(&g, &p));
+            for (int i = 0; i < g->n_nodes; i++) {
+                const ls_node *n = g->nodes[i];
+                if (n->op != &ls_op_attention)
+                    continue;
+                nodes++;
+                assert_non_null(n->at);
+                for (int64_t t = n->at->start[1]; t < n->at->start[1] + n->at->size[1]; t++) {
+                    seen[t]++;
+                    work += t + 1;
+                }
+            }
+            assert_int_equal(nodes, 1 + causal);
+            assert_true(!causal || work == TOKENS * (TOKENS + 1) / 2 / RANKS);
+            ls_graph_destroy(&g);
+        }
+        for (int t = 0; t < TOKENS; t++)
+            assert_int_equal(seen[t], 1);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(every_pass_keeps_it),
-        cmocka_unit_test(common_subexpressions_have_one_box),
-        cmocka_unit_test(a_box_fits_its_operand),
-        cmocka_unit_test(masks_are_those_of_the_whole),
+        cmocka_unit_test(every_pass_keeps_it),     cmocka_unit_test(common_subexpressions_have_one_box),
+        cmocka_unit_test(a_box_fits_its_operand),  cmocka_unit_test(masks_are_those_of_the_whole),
+        cmocka_unit_test(tokens_are_dealt_evenly),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -178,9 +178,18 @@ static void other_models_are_refused(void **state)
           "\"rope_parameters.full_attention.beta\" is a key that this version does not know" },
         { "type: llama", "{" LLAMA ", \"rope_scaling\": 2}",
           "\"rope_scaling\" is a key that this version does not know" },
+        { "type: qwen3_moe", "{\"model_type\": \"qwen3_moe\", \"mlp_only_layers\": [1]}",
+          "\"mlp_only_layers\" names layers without experts" },
+        { "type: qwen3_moe", "{\"model_type\": \"qwen3_moe\", \"num_experts\": 4}",
+          "a token cannot go to 8 experts of 4" },
+        { "type: mixtral", "{\"model_type\": \"mixtral\", \"router_jitter_noise\": 0.5}",
+          "\"router_jitter_noise\" is 0.5; this version has only 0" },
+        { "type: mixtral", "{\"model_type\": \"mixtral\", \"num_local_experts\": 0}",
+          "model.experts: 0 is out of range" },
+        { "type: llama", "{\"model_type\": \"deepseek_v3\"}", "its \"model_type\" is deepseek_v3" },
         { "type: vit", "{\"model_type\": \"vit\"}",
-          "of the Hugging Face models this version reads llama, qwen2, qwen3, mistral, gemma3_text, gpt2, "
-          "t5" },
+          "of the Hugging Face models this version reads llama, qwen2, qwen3, mistral, gemma3_text, "
+          "mixtral, qwen2_moe, qwen3_moe, olmoe, gpt2, t5" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ls_recipe *r = NULL;
@@ -253,6 +262,53 @@ static void files_of_transformers_are_taken(void **state)
         assert_non_null(of.set[ls_key_find("model.hidden_size")].value);
         ls_arena_release(&of.arena);
         free(folder);
+    }
+}
+
+/* Published files of models with experts, with every key that they have. */
+static void experts_of_published_files(void **state)
+{
+    (void)state;
+#define PUBLISHED                                                                                       \
+    "\"attention_bias\": false, \"attention_dropout\": 0.0, \"bos_token_id\": 1, \"eos_token_id\": 2, " \
+    "\"hidden_act\": \"silu\", \"initializer_range\": 0.02, \"tie_word_embeddings\": false, "           \
+    "\"torch_dtype\": \"bfloat16\", \"transformers_version\": \"4.51.0\", \"use_cache\": true, "        \
+    "\"output_router_logits\": false, \"router_aux_loss_coef\": 0.001, \"rope_theta\": 1000000.0, "     \
+    "\"max_position_embeddings\": 32768, \"sliding_window\": null, \"num_attention_heads\": 32, "       \
+    "\"hidden_size\": 2048, \"num_hidden_layers\": 2, \"num_key_value_heads\": 4, \"vocab_size\": 1000, "
+    static const struct {
+        const char *type, *members;
+        int64_t experts, per_token, size;
+    } cases[] = {
+        { "mixtral",
+          "{\"architectures\": [\"MixtralForCausalLM\"], \"model_type\": \"mixtral\", " PUBLISHED
+          "\"intermediate_size\": 14336, \"num_experts_per_tok\": 2, \"num_local_experts\": 8, "
+          "\"rms_norm_eps\": 1e-05}",
+          8, 2, 0 },
+        { "qwen3_moe",
+          "{\"architectures\": [\"Qwen3MoeForCausalLM\"], \"model_type\": \"qwen3_moe\", " PUBLISHED
+          "\"decoder_sparse_step\": 1, \"head_dim\": 128, \"intermediate_size\": 6144, "
+          "\"max_window_layers\": 48, \"mlp_only_layers\": [], \"moe_intermediate_size\": 768, "
+          "\"norm_topk_prob\": true, \"num_experts\": 128, \"num_experts_per_tok\": 8, "
+          "\"rms_norm_eps\": 1e-06, \"rope_scaling\": null, \"use_sliding_window\": false}",
+          128, 8, 768 },
+        { "olmoe",
+          "{\"architectures\": [\"OlmoeForCausalLM\"], \"model_type\": \"olmoe\", " PUBLISHED
+          "\"clip_qkv\": null, \"intermediate_size\": 1024, \"norm_topk_prob\": false, "
+          "\"num_experts\": 64, \"num_experts_per_tok\": 8, \"rms_norm_eps\": 1e-05, "
+          "\"rope_scaling\": null}",
+          64, 8, 0 },
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        char type[32];
+        ls_recipe *r;
+        snprintf(type, sizeof type, "type: %s", cases[i].type);
+        write_config(cases[i].members);
+        ASSERT_OK(load(&r, type, NULL));
+        assert_true(r->model.experts == cases[i].experts &&
+                    r->model.experts_per_token == cases[i].per_token && r->model.balance == 0 &&
+                    (!cases[i].size || r->model.expert_size == cases[i].size));
+        ls_recipe_destroy(&r);
     }
 }
 
@@ -355,6 +411,11 @@ static void what_is_written_reads_back(void **state)
         "type: mistral, kv_heads: 1",
         ("type: gemma3_text, window: 12, global_every: 3, layers: 4, local_theta: 500, query_scalar: 7, "
          "rope_scaling: linear, rope_factor: 8"),
+        "type: mixtral, experts: 5, experts_per_token: 3, balance: 0.125, window: 7",
+        ("type: qwen2_moe, experts: 5, experts_per_token: 3, expert_size: 24, experts_every: 2, "
+         "shared_expert_size: 40, balance: 0"),
+        "type: qwen3_moe, normalize_experts: true, balance: 0.5",
+        "type: olmoe, normalize_experts: true, clip_qkv: 8",
         "type: gpt2, positions: 600, dropout: 0.25, attention_dropout: 0.125, norm_eps: 1e-5",
     };
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
@@ -373,6 +434,14 @@ static void what_is_written_reads_back(void **state)
                     said->model.rope_original == read->model.rope_original &&
                     said->model.global_every == read->model.global_every &&
                     said->model.positions == read->model.positions);
+        assert_true(said->model.experts == read->model.experts &&
+                    said->model.experts_per_token == read->model.experts_per_token &&
+                    said->model.expert_size == read->model.expert_size &&
+                    said->model.experts_every == read->model.experts_every &&
+                    said->model.shared_expert_size == read->model.shared_expert_size &&
+                    said->model.normalize_experts == read->model.normalize_experts &&
+                    said->model.clip_qkv == read->model.clip_qkv &&
+                    (!said->model.balance || said->model.balance == read->model.balance));
         free(first);
         free(second);
         ls_recipe_destroy(&said);
@@ -411,6 +480,7 @@ int main(void)
         cmocka_unit_test(and_a_t5),
         cmocka_unit_test(other_models_are_refused),
         cmocka_unit_test(files_of_transformers_are_taken),
+        cmocka_unit_test(experts_of_published_files),
         cmocka_unit_test(heads_of_saved_t5s),
         cmocka_unit_test(heads_beside_a_table),
         cmocka_unit_test(what_is_written_reads_back),

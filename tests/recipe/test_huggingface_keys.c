@@ -92,7 +92,8 @@ static void expect_refused(const char *type, const char *key, const char *value)
 static bool is_special(const char *type, const char *key)
 {
     return (!strcmp(type, "gpt2") && (!strcmp(key, "embd_pdrop") || !strcmp(key, "resid_pdrop"))) ||
-           (!strcmp(key, "sliding_window") && strncmp(type, "qwen", 4));
+           (!strcmp(key, "sliding_window") && strncmp(type, "qwen", 4)) ||
+           !strcmp(key, "router_aux_loss_coef");
 }
 
 static void expect_row(const char *type, const ls_config_key *k)
@@ -117,15 +118,18 @@ static void expect_row(const char *type, const ls_config_key *k)
 static void every_key_is_read_or_refused(void **state)
 {
     (void)state;
-    static const char *const TYPES[] = { "llama", "qwen2", "qwen3", "mistral", "gemma3_text", "gpt2", "t5" };
-    for (int i = 0; i < 7; i++) {
+    static const char *const TYPES[] = { "llama",       "qwen2",   "qwen3",     "mistral",
+                                         "gemma3_text", "mixtral", "qwen2_moe", "qwen3_moe",
+                                         "olmoe",       "gpt2",    "t5" };
+    for (size_t i = 0; i < sizeof TYPES / sizeof *TYPES; i++) {
         const char *type = TYPES[i];
+        const bool t5 = !strcmp(type, "t5");
         for (const ls_config_key *k = ls_model_row_find(type)->huggingface->keys; k->theirs; k++)
             if (!is_special(type, k->theirs))
                 expect_row(type, k);
         for (const char *const *key = LS_CONFIG_FREE; *key; key++)
             if (strcmp(*key, "model_type") &&
-                (i < 6 || (strcmp(*key, "pad_token_id") && strcmp(*key, "decoder_start_token_id"))))
+                (!t5 || (strcmp(*key, "pad_token_id") && strcmp(*key, "decoder_start_token_id"))))
                 expect_no_effect(type, *key, "{\"any\": 12}");
         expect_refused(type, "no_such_key", "false");
         expect_refused(type, "", "{}");
@@ -158,6 +162,12 @@ static void derived_values(void **state)
         { "gemma3_text", "\"layer_types\": [\"sliding_attention\", \"sliding_attention\"]",
           "model.global_every", "3" },
         { "qwen3", "", "model.head_dim", "128" },
+        { "mixtral", "\"num_local_experts\": 3", "model.experts", "3" },
+        { "qwen3_moe", "\"num_local_experts\": 3", "model.experts", "3" },
+        { "mixtral", "\"router_aux_loss_coef\": 0.25", "model.balance", "0.0" },
+        { "mixtral", "\"router_aux_loss_coef\": 0.25, \"output_router_logits\": true", "model.balance",
+          "0.25" },
+        { "olmoe", "\"output_router_logits\": true", "model.balance", "0.01" },
     };
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
         ls_recipe_state taken;

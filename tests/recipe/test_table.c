@@ -143,7 +143,8 @@ static int conditions(const ls_key *k, const char **sets, char (*made)[64])
         sets[n++] = "model.type=llama";
     if (!strncmp(only, "data.type text", 14) || strstr(only, "model.type llama") ||
         !strncmp(only, "model.type mistral", 18) || !strncmp(only, "model.type gemma3", 17) ||
-        !strncmp(only, "model.type gpt2", 15))
+        !strncmp(only, "model.type gpt2", 15) || !strncmp(only, "model.type mixtral", 18) ||
+        !strncmp(only, "model.type qwen", 15) || !strncmp(only, "model.type olmoe", 16))
         sets[n++] = "data={type: text, train_text: a, tokenizer: bytes}";
     if (!strncmp(only, "data.type chat", 14)) {
         sets[n++] = "model={type: llama}";
@@ -157,7 +158,7 @@ static int conditions(const ls_key *k, const char **sets, char (*made)[64])
         sets[n++] = "loss={type: mse, of: y}";
         sets[n++] = "data={type: arrays, train: {x: a.npy}, eval: {x: b.npy}}";
     }
-    if (!strcmp(only, "model.type bert")) {
+    if (!strncmp(only, "model.type bert", 15)) {
         sets[n++] = "model={inputs: {x: [1]}, outputs: {y: [2]}}";
         sets[n++] = "loss={type: cross_entropy, of: y}";
         sets[n++] = "data={type: arrays, train: {x: a.csv}, eval: {x: b.csv}, tokenizer: bytes}";
@@ -323,7 +324,8 @@ static void words_are_names_of_rows(void **state)
     assert_null(ls_key_word(ls_key_named("schedule.type"), LS_SCHED_PLATEAU + 1));
     char list[LS_MODEL_LIST];
     assert_string_equal(ls_model_list(list, ls_model_makes_text),
-                        "llama, qwen2, qwen3, mistral, gemma3_text, gpt2, t5");
+                        "llama, qwen2, qwen3, mistral, gemma3_text, mixtral, qwen2_moe, qwen3_moe, olmoe, "
+                        "gpt2, t5");
 }
 
 /* What a checkpoint's config.json has of the section model: rows with `config`, unless their needs say that

@@ -151,7 +151,7 @@ static void refusals_name_the_place_and_what_would_do(void **state)
         { "parallel: {reshard_after_forward: 3}", 4, 0, LS_E_USAGE,
           "here.yaml:3: parallel.reshard_after_forward: 3 does not divide the 4 ranks", "true, false, 2, 4",
           "" },
-        { "parallel: {data: none}", 2, 0, LS_E_USAGE, "here.yaml:3: parallel.data: none", "2 data ranks",
+        { "parallel: {data: none}", 2, 0, LS_E_USAGE, "here.yaml:3: parallel.data: none", "over 2 ranks",
           "" },
         { "parallel: {gather: map}", 4, 2, LS_E_USAGE, "here.yaml:3: parallel.gather: map", "2 a host",
           "copy or auto" },

@@ -106,9 +106,11 @@ static void refusals(void **state)
           "\"},\"behavior\":\"MergedWithNext\"},%s}",
           "MergedWithNext", LS_E_UNSUPPORTED },
         { "{\"decoder\":{\"type\":\"CTC\"},%s}", "decoder \"CTC\"", LS_E_UNSUPPORTED },
-        { "{\"post_processor\":{\"type\":\"BertProcessing\"},%s}", "BertProcessing has no cls and sep",
+        { "{\"post_processor\":{\"type\":\"BertProcessing\"},%s}", "the post-processor has no cls and sep",
           LS_E_FORMAT },
-        { "{\"post_processor\":{\"type\":\"RobertaProcessing\"},%s}", "post-processor \"RobertaProcessing\"",
+        { "{\"post_processor\":{\"type\":\"RobertaProcessing\"},%s}", "the post-processor has no cls and sep",
+          LS_E_FORMAT },
+        { "{\"post_processor\":{\"type\":\"OtherProcessing\"},%s}", "post-processor \"OtherProcessing\"",
           LS_E_UNSUPPORTED },
         { "{\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"</"
           "s>\"}}],\"special_tokens\":{}},%s}",

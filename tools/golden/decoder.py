@@ -21,17 +21,29 @@ from transformers import (  # noqa: E402
     LlamaForCausalLM,
     MistralConfig,
     MistralForCausalLM,
+    MixtralConfig,
+    MixtralForCausalLM,
+    OlmoeConfig,
+    OlmoeForCausalLM,
     Qwen2Config,
     Qwen2ForCausalLM,
+    Qwen2MoeConfig,
+    Qwen2MoeForCausalLM,
     Qwen3Config,
     Qwen3ForCausalLM,
+    Qwen3MoeConfig,
+    Qwen3MoeForCausalLM,
 )
 from transformers.modeling_rope_utils import ROPE_INIT_FUNCTIONS  # noqa: E402
 from transformers.models.gemma3 import modeling_gemma3  # noqa: E402
 from transformers.models.llama import modeling_llama  # noqa: E402
 from transformers.models.mistral import modeling_mistral  # noqa: E402
+from transformers.models.mixtral import modeling_mixtral  # noqa: E402
+from transformers.models.olmoe import modeling_olmoe  # noqa: E402
 from transformers.models.qwen2 import modeling_qwen2  # noqa: E402
+from transformers.models.qwen2_moe import modeling_qwen2_moe  # noqa: E402
 from transformers.models.qwen3 import modeling_qwen3  # noqa: E402
+from transformers.models.qwen3_moe import modeling_qwen3_moe  # noqa: E402
 
 
 class RMSNorm(nn.Module):
@@ -98,6 +110,36 @@ modeling_qwen3.Qwen3RMSNorm = modeling_mistral.MistralRMSNorm = RMSNorm
 modeling_qwen2.Qwen2RotaryEmbedding = modeling_llama.LlamaRotaryEmbedding = RotaryEmbedding
 modeling_qwen3.Qwen3RotaryEmbedding = modeling_mistral.MistralRotaryEmbedding = RotaryEmbedding
 
+modeling_mixtral.MixtralRMSNorm = modeling_olmoe.OlmoeRMSNorm = RMSNorm
+modeling_qwen2_moe.Qwen2MoeRMSNorm = modeling_qwen3_moe.Qwen3MoeRMSNorm = RMSNorm
+modeling_mixtral.MixtralRotaryEmbedding = modeling_olmoe.OlmoeRotaryEmbedding = RotaryEmbedding
+modeling_qwen2_moe.Qwen2MoeRotaryEmbedding = modeling_qwen3_moe.Qwen3MoeRotaryEmbedding = RotaryEmbedding
+
+
+def wide(function):
+    """The function, which computes in float32 whatever it is given, in 64 bits."""
+
+    def run(*args, **more):
+        usual, cast = torch.float, torch.Tensor.float
+        torch.float = torch.float32 = torch.float64
+        torch.Tensor.float = torch.Tensor.double
+        try:
+            return function(*args, **more)
+        finally:
+            torch.float = torch.float32 = usual
+            torch.Tensor.float = cast
+
+    return run
+
+
+for router in (
+    modeling_mixtral.MixtralTopKRouter,
+    modeling_olmoe.OlmoeTopKRouter,
+    modeling_qwen2_moe.Qwen2MoeTopKRouter,
+    modeling_qwen3_moe.Qwen3MoeTopKRouter,
+):
+    router.forward = wide(router.forward)
+
 SHARED = {
     "vocab_size": 37,
     "hidden_size": 24,
@@ -108,6 +150,8 @@ SHARED = {
     "attn_implementation": "sdpa",
 }
 LLAMA = {"num_key_value_heads": 1, "rms_norm_eps": 1e-5, "head_dim": 8, "tie_word_embeddings": False}
+EAGER = {"experts_implementation": "eager"}  # the other one has no float64
+EXPERTS = {**EAGER, "num_experts": 6, "num_experts_per_tok": 3, "moe_intermediate_size": 10}
 LLAMA3 = {
     "rope_type": "llama3",
     "rope_theta": 100.0,
@@ -180,6 +224,55 @@ MODELS = {
             eos_token_id=None
         )
     ),
+    "mixtral": lambda: MixtralForCausalLM(
+        MixtralConfig(
+            **SHARED,
+            **EAGER,
+            num_key_value_heads=2,
+            rms_norm_eps=1e-5,
+            rope_theta=1e4,
+            num_local_experts=4,
+            num_experts_per_tok=2,
+            output_router_logits=True,
+            router_aux_loss_coef=0.25
+        )
+    ),
+    "qwen2_moe": lambda: Qwen2MoeForCausalLM(
+        Qwen2MoeConfig(
+            **SHARED,
+            **EXPERTS,
+            num_key_value_heads=2,
+            rms_norm_eps=1e-6,
+            rope_theta=1e6,
+            shared_expert_intermediate_size=20,
+            decoder_sparse_step=2
+        )
+    ),
+    "qwen3_moe": lambda: Qwen3MoeForCausalLM(
+        Qwen3MoeConfig(
+            **SHARED,
+            **EXPERTS,
+            num_key_value_heads=2,
+            head_dim=10,
+            rms_norm_eps=1e-6,
+            rope_theta=1e6,
+            norm_topk_prob=True,
+            tie_word_embeddings=True
+        )
+    ),
+    "olmoe": lambda: OlmoeForCausalLM(
+        OlmoeConfig(
+            **{**SHARED, **EAGER, "intermediate_size": 10},
+            num_key_value_heads=2,
+            rms_norm_eps=1e-5,
+            rope_theta=1e4,
+            num_experts=6,
+            num_experts_per_tok=3,
+            clip_qkv=0.9,
+            pad_token_id=None,
+            tie_word_embeddings=False
+        )
+    ),
     "gpt2": lambda: GPT2LMHeadModel(
         GPT2Config(
             vocab_size=37,
@@ -194,3 +287,39 @@ MODELS = {
         )
     ),
 }
+
+
+def disk(model):
+    """The parameters under their names in files, where experts have tensors of their own: (name, parameter,
+    which part of it, or of its gradient)."""
+    for key, p in model.named_parameters():
+        name = key.replace(".mlp.", ".block_sparse_moe.") if isinstance(model, MixtralForCausalLM) else key
+        head, of_experts, what = name.partition(".experts.")
+        if not of_experts:
+            yield name, p, lambda t: t
+            continue
+        mixtral = "block_sparse_moe" in head
+        for e in range(p.shape[0]):
+            at = f"{head}.experts.{e}."
+            if what == "down_proj":
+                yield at + ("w2" if mixtral else what) + ".weight", p, lambda t, e=e: t[e]
+                continue
+            n = p.shape[1] // 2
+            yield at + ("w1" if mixtral else "gate_proj") + ".weight", p, lambda t, e=e, n=n: t[e, :n]
+            yield at + ("w3" if mixtral else "up_proj") + ".weight", p, lambda t, e=e, n=n: t[e, n:]
+
+
+def balance(model, router_logits, samples):
+    """transformers' loss that spreads tokens over experts, of each sample by itself: their mean, times its
+    factor."""
+    config = model.config
+    if not getattr(config, "output_router_logits", False):
+        return 0
+    of_samples = zip(*(layer.reshape(samples, -1, layer.shape[-1]) for layer in router_logits))
+    rows = [
+        wide(modeling_mixtral.load_balancing_loss_func)(
+            layers, config.num_local_experts, config.num_experts_per_tok
+        )
+        for layers in of_samples
+    ]
+    return config.router_aux_loss_coef * sum(rows) / samples

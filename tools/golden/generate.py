@@ -69,6 +69,7 @@ LLAMA3 = {
     "high_freq_factor": 4.0,
     "original_max_position_embeddings": 32,
 }
+EXPERTS = {"num_experts": 6, "num_experts_per_tok": 3, "moe_intermediate_size": 12}
 SMALL = {
     "llama": {**DECODER, "rope_parameters": LLAMA3, "head_dim": 12},
     "qwen3": {**DECODER, "head_dim": 10, "tie_word_embeddings": True},
@@ -80,6 +81,10 @@ SMALL = {
         "query_pre_attn_scalar": 9,
         "layer_types": ["sliding_attention", "full_attention"],
     },
+    "mixtral": {**DECODER, "num_local_experts": 4, "num_experts_per_tok": 2, "sliding_window": 5},
+    "qwen2_moe": {**DECODER, **EXPERTS, "shared_expert_intermediate_size": 12, "decoder_sparse_step": 2},
+    "qwen3_moe": {**DECODER, **EXPERTS, "head_dim": 10, "norm_topk_prob": True},
+    "olmoe": {**DECODER, "num_experts": 6, "num_experts_per_tok": 3, "clip_qkv": 3.0},
     "gpt2": {
         "vocab_size": 67,
         "n_embd": 16,

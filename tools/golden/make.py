@@ -319,27 +319,32 @@ def buffers():
 def decoder():
     """Small Qwen2 and Llama in float64: one step of 3 sequences of 9 in detail, where some targets do not
     count, then losses of 5 steps of AdamW."""
-    from decoder import MODELS  # the only one that needs transformers
+    from decoder import MODELS, balance, disk  # the only one that needs transformers
 
     ids = (values("decoder.ids", (5 * 3, 9), 4096) + 4096).long() % 37
     targets = torch.cat([ids[:, 1:], ids[:, :1]], 1)
     targets[1, 5:] = targets[2, 0] = -100
     out = {"ids": ids.int(), "targets": targets.int()}
     for name, make in MODELS.items():
-        model = fill(make().double())
-        loss_of = lambda logits, at: F.cross_entropy(
-            logits.flatten(0, 1), targets[at].flatten(), ignore_index=-100
-        )
-        logits = model(ids[:3]).logits
-        loss = loss_of(logits, slice(0, 3))
+        model = make().double()
+        with torch.no_grad():
+            for key, p, part in disk(model):
+                part(p).copy_(parameter(key, tuple(part(p).shape)))
+
+        def run(at):
+            made = model(ids[at])
+            loss = F.cross_entropy(made.logits.flatten(0, 1), targets[at].flatten(), ignore_index=-100)
+            return made.logits, loss + balance(model, getattr(made, "router_logits", None), 3)
+
+        logits, loss = run(slice(0, 3))
         loss.backward()
         out[name + ".logits"], out[name + ".loss"] = logits.flatten(0, 1), loss
-        for key, p in model.named_parameters():
-            out[f"{name}.grad.{key}"], out[f"{name}.grad_max.{key}"] = sample(p.grad, 64), p.grad.abs().max()
+        for key, p, part in disk(model):
+            grad = part(p.grad)
+            out[f"{name}.grad.{key}"], out[f"{name}.grad_max.{key}"] = sample(grad, 64), grad.abs().max()
         optimizer, losses = torch.optim.AdamW(model.parameters(), lr=1e-3, weight_decay=0.1), []
         for k in range(5):
-            at = slice(3 * k, 3 * k + 3)
-            loss = loss_of(model(ids[at]).logits, at)
+            loss = run(slice(3 * k, 3 * k + 3))[1]
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()

@@ -72,6 +72,8 @@ REF_RUN(cumsum); REF_RUN(gather); REF_RUN(scatter_add); REF_WORKSPACE(scatter_ad
 REF_RUN(random_key); REF_RUN(dropout); /* dropout.c */
 REF_RUN(linear); REF_RUN(linear_dx); REF_RUN(linear_dw); /* linear.c */
 REF_WORKSPACE(linear); REF_WORKSPACE(linear_dx); REF_WORKSPACE(linear_dw);
+REF_RUN(top_k); REF_RUN(group_order); REF_RUN(dispatch); REF_RUN(combine); /* grouped.c */
+REF_RUN(grouped_linear); REF_RUN(grouped_linear_dx); REF_RUN(grouped_linear_dw);
 REF_RUN(batch_matmul); /* batch_matmul.c */
 REF_RUN(group_norm); REF_RUN(group_norm_grad); REF_WORKSPACE(group_norm_grad); /* group_norm.c */
 REF_RUN(lstm); REF_RUN(lstm_grad); REF_WORKSPACE(lstm_grad); /* recurrent.c */

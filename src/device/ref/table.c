@@ -24,6 +24,8 @@ static const ls_kernel KERNELS[] = {
     { .op = "copy", .run = ls_ref_broadcast_to, ANY_STRIDES },
     ROW(random_key), ROW(dropout),
     ROW_WORKSPACE(linear), ROW_WORKSPACE(linear_dx), ROW_WORKSPACE(linear_dw),
+    ROW(top_k), ROW(group_order), ROW(dispatch), ROW(combine), ROW(grouped_linear), ROW(grouped_linear_dx),
+        ROW(grouped_linear_dw),
     ROW(group_norm), ROW_WORKSPACE(group_norm_grad),
     ROW(batch_matmul), ROW(lstm), ROW_WORKSPACE(lstm_grad), ROW(gru), ROW_WORKSPACE(gru_grad),
     ROW_WORKSPACE(conv2d), ROW_WORKSPACE(conv2d_dx), ROW_WORKSPACE(conv2d_dw),

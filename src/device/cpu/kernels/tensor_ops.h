@@ -12,6 +12,18 @@ KERNEL_WORKSPACE(scatter_add);
 /* batch_matmul.c */
 KERNEL(batch_matmul);
 KERNEL_WORKSPACE(batch_matmul);
+/* groups.c */
+KERNEL(top_k);
+KERNEL(group_order);
+KERNEL(dispatch);
+KERNEL(combine);
+/* grouped_linear.c */
+KERNEL(grouped_linear);
+KERNEL_WORKSPACE(grouped_linear);
+KERNEL(grouped_linear_dx);
+KERNEL_WORKSPACE(grouped_linear_dx);
+KERNEL(grouped_linear_dw);
+KERNEL_WORKSPACE(grouped_linear_dw);
 /* log_softmax.c */
 KERNEL(log_softmax);
 KERNEL(log_softmax_grad);

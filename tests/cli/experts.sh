@@ -1,0 +1,60 @@
+#!/bin/bash
+# experts.sh COMMAND - a mixture of experts: the same bytes with every layout over data ranks, with recompute, after a stop, with padding and on a device with
+# memory of its own; the same losses with the experts split over axis tp, or the tokens over axis cp; what is refused.
+source "$(dirname "$0")/common.sh"
+
+for i in $(seq 37); do printf 'the %d-th of the lines%*s\n' "$i" $((i * 7 % 31)) x; done >all.txt
+cat >recipe.yaml <<'YAML'
+model: {type: qwen2_moe, layers: 2, heads: 2, kv_heads: 2, hidden_size: 16, mlp_size: 24, vocab_size: 258, experts: 6, experts_per_token: 3, expert_size: 10,
+        experts_every: 2, shared_expert_size: 12, balance: 0.05}
+data: {type: text, train_text: all.txt, documents: line, tokenizer: bytes, seq_length: 32, eval_fraction: 0.2}
+train: {steps: 5, global_batch: 8, micro_batch: 2}
+optimizer: {type: adamw, lr: 1e-2}
+threads: 1
+parallel: {units: "class:Qwen2MoeDecoderLayer"}
+YAML
+same_weights() { cmp "runs/$1/checkpoints/latest/model.safetensors" "runs/$2/checkpoints/latest/model.safetensors" || bad "$what: other weights"; }
+
+try 0 train recipe.yaml --set run.name=whole
+for options in "--workers 2" "--workers 4" "--workers 2 --set parallel.data=ddp" "--workers 2 --set parallel.recompute=units" "--set threads=2" "--set device=emulated"; do
+    rm -rf runs/other
+    try 0 train recipe.yaml --set run.name=other $options; same_weights other whole
+done
+try 0 train recipe.yaml --set run.name=parts --set train.steps=3
+try 0 train recipe.yaml --set run.name=parts --workers 2; same_weights parts whole
+# a last batch with padding: each token still has experts of its own
+for workers in 1 2; do try 0 train recipe.yaml --set run.name=pad$workers --workers $workers --set train.drop_last=false; done
+same_weights pad1 pad2
+
+# axis tp splits every expert: the same losses within rounding, and the same bits for data ranks beside it
+losses() { grep -oE '"loss":[0-9.]{5}' "runs/$1/metrics.jsonl"; }
+for options in "tp --workers 2" "tp4 --workers 4"; do try 0 train recipe.yaml --set run.name=$options --set "parallel.mesh={dp: auto, tp: 2}"; done
+same_weights tp tp4
+[ "$(losses tp)" = "$(losses whole)" ] || bad "axis tp: other losses"
+# on axis cp each rank sorts its own tokens by expert
+try 0 train recipe.yaml --set run.name=cp --workers 4 --set "parallel.mesh={cp: 2, tp: 2}"
+[ "$(losses cp)" = "$(losses whole)" ] || bad "axis cp: other losses: $(losses cp; losses whole)"
+refused 2 "it needs all tokens" train recipe.yaml --set run.name=bad --workers 2 --set "parallel.mesh={tp: 2}" --set parallel.sequence=true
+
+# each loss has its name, perplexity is that of the cross-entropy, a step counts targets
+try 0 eval runs/whole --json
+number() { grep -oE "\"$1\": ?[^,}]*" out | grep -oE '[0-9.]+$'; }
+awk -v l="$(number loss)" -v c="$(number cross_entropy)" -v b="$(number balance)" -v p="$(number perplexity)" 'BEGIN {
+    exit !(b > 2.9 && b < 6 && (l - c - 0.05 * b) ^ 2 < 1e-10 && (p / exp(c) - 1) ^ 2 < 1e-10) }' || bad "eval: $(cat out)"
+awk -v n="$(number busiest_expert)" 'BEGIN { exit !(n >= 1 && n <= 2) }' || bad "busiest_expert: $(cat out)"
+[ "$(grep -oE '"targets":[0-9]+' runs/whole/metrics.jsonl | head -1 | cut -d: -f2)" -gt 100 ] || bad "a step counts targets"
+try 0 eval runs/whole --json --set model.balance=0; has out '"balance":'
+try 0 predict runs/whole --prompt "the 3" --tokens 4
+try 0 plan recipe.yaml --json
+
+# more operands than a mask has bits
+try 0 train recipe.yaml --set run.name=many --set model.experts=100 --set train.steps=1
+try 0 train recipe.yaml --set run.name=many2 --set model.experts=100 --set train.steps=1 --workers 2 --set "parallel.mesh={tp: 2}"
+
+# adapters; what is refused
+try 0 train recipe.yaml --set run.name=lora --set model.init=runs/whole/checkpoints/latest --set train.lora.rank=2
+try 2 train recipe.yaml --set run.name=bad --set model.init=runs/whole/checkpoints/latest --set train.lora.rank=2 --set train.lora.targets=experts
+has err "the model has no linear layer whose name ends so"
+try 2 train recipe.yaml --set run.name=bad --set model.experts_per_token=7; has err "model.experts_per_token: a token cannot go to 7 experts of 6"
+try 2 train recipe.yaml --set run.name=bad --set model.experts=0; has err "model.experts: 0 is out of range"
+finish
