@@ -1,7 +1,8 @@
 /* mesh.h - named axes over ranks. Rank numbers run row-major: the last axis varies fastest, so its groups are
  * neighbours (one host). What an axis does is its role: the axes of roles replicate and shard split data, the
  * data ranks are all positions along them. The ranks of role context have the same samples and split their
- * tokens; the ranks of role tensor have the same samples and split layers.
+ * tokens; the ranks of role tensor have the same samples and split layers; the ranks of role pipeline have
+ * different layers, one after the other.
  * Names are free. Those of LS_MESH_NAMES have a role of their own, which another one may replace. */
 #pragma once
 #ifndef LS_WARN_IN_HEADERS
@@ -21,7 +22,8 @@ typedef enum ls_axis_role {
     LS_ROLE_REPLICATE,
     LS_ROLE_SHARD,
     LS_ROLE_TENSOR,
-    LS_ROLE_CONTEXT
+    LS_ROLE_CONTEXT,
+    LS_ROLE_PIPELINE
 } ls_axis_role;
 /* Names that need no role, and the role that each has then, in recipes as in programs. */
 #define LS_MESH_NAMES(X)                  \
@@ -29,7 +31,8 @@ typedef enum ls_axis_role {
     X("data_parallel", LS_ROLE_REPLICATE) \
     X("shard", LS_ROLE_SHARD)             \
     X("tp", LS_ROLE_TENSOR)               \
-    X("cp", LS_ROLE_CONTEXT)
+    X("cp", LS_ROLE_CONTEXT)              \
+    X("pp", LS_ROLE_PIPELINE)
 
 typedef struct ls_mesh {
     int n;

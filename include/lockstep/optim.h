@@ -116,6 +116,7 @@ typedef struct ls_update_tensor {
 typedef struct ls_update_unit {
     const char *name; /* of its state */
     ls_type type;     /* of this rank's part: [elements] */
+    bool elsewhere;   /* only other ranks of `model` have it: this one updates nothing */
     bool copy;        /* another rank of `model` has the same, and counts it in the norm */
     ls_dtype via;     /* type that sums of its gradient over ranks are rounded to */
     /* The update also writes the parameters in type `weight_type`, to the state "weights.<unit>", whether or

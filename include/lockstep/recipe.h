@@ -279,6 +279,8 @@ typedef struct ls_recipe {
         int64_t bucket;     /* bytes */
         bool sync_batch_norm;
         bool sequence;
+        ls_pipeline_schedule schedule;
+        const char *stages;
         ls_offload_choice offload;
         const char *recompute; /* none | words units, class:NAME, pattern:GLOB, save:OP */
     } parallel;

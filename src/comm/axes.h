@@ -7,10 +7,15 @@
  * no such axis. The text is never freed. roles: a set of LS_ROLE_BIT. */
 #define LS_ROLE_BIT(role) (1u << (role))
 #define LS_ROLES_DATA (LS_ROLE_BIT(LS_ROLE_REPLICATE) | LS_ROLE_BIT(LS_ROLE_SHARD))
+/* of the axes whose ranks have different parameters */
+#define LS_ROLES_PARTS (LS_ROLE_BIT(LS_ROLE_TENSOR) | LS_ROLE_BIT(LS_ROLE_PIPELINE))
 const char *ls_mesh_axes_of(const ls_mesh *m, unsigned roles);
 /* The name of the group of all ranks along the axes that deal no samples ("tp"), "" if there is none. The
  * ranks of such a group compute different parts of the same samples. */
 const char *ls_mesh_model_axes(const ls_mesh *m);
+/* Whether results of the samples that a rank computes, with others, are taken from this one: of the ranks
+ * that compute parts of the same samples it is the first that has the last layers. */
+bool ls_mesh_has_results(const ls_mesh *m, int rank);
 /* Whether the name of a group contains this axis, as "dp*tp" contains "dp". */
 bool ls_mesh_group_has(const char *group, const char *axis);
 /* The first of LS_MESH_NAMES with this role (for advice in messages). */

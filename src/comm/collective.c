@@ -7,6 +7,7 @@
  *   reduce_scatter  start: tick.  wait: all have ticked; add my slice of every operand.
  *   all_reduce      start: tick.  wait: all have ticked; add the whole of every operand into a result
  *                   elsewhere.
+ *   send, receive   wait: as the mailbox is empty (full), copy; raise this side's counter of the mailbox.
  *   ... in place    start: tick.  wait: all have ticked; add my piece of every operand into mine; tick, all;
  *                   copy the other pieces; tick, all.
  *
@@ -34,16 +35,21 @@ static const char *const NAMES[] = { [LS_ALL_GATHER] = "all_gather",
                                      [LS_REDUCE_SCATTER] = "reduce_scatter",
                                      [LS_ALL_REDUCE] = "all_reduce",
                                      [LS_ALL_REDUCE_MAX] = "all_reduce_max",
-                                     [LS_ALL_REDUCE_WIDE] = "all_reduce_wide" };
+                                     [LS_ALL_REDUCE_WIDE] = "all_reduce_wide",
+                                     [LS_SEND] = "send",
+                                     [LS_RECEIVE] = "receive" };
 
 const char *ls_collective_name(ls_collective_kind k) { return NAMES[k]; }
 
 double ls_collective_bytes(ls_collective_kind k, int n, int64_t count, ls_dtype travels)
 {
+    if (k == LS_SEND || k == LS_RECEIVE)
+        return k == LS_SEND ? 0 : (double)count * (double)ls_dtype_size(travels);
     double slices = (double)(n - 1) * (double)count * (double)ls_dtype_size(travels);
     return k == LS_ALL_GATHER || k == LS_REDUCE_SCATTER ? slices : 2 * slices / n;
 }
 
+static bool is_message(const ls_collective_desc *d) { return d->kind == LS_SEND || d->kind == LS_RECEIVE; }
 static bool sums(ls_collective_kind k) { return k == LS_REDUCE_SCATTER || k == LS_ALL_REDUCE; }
 
 static ls_dtype travels(const ls_collective_desc *d)
@@ -79,8 +85,10 @@ static ls_status check_types(const ls_collective_desc *d)
 static ls_status find_operands(ls_collective *c)
 {
     const ls_window *w = c->d.window;
+    const bool message = is_message(&c->d);
     size_t bytes = (size_t)c->d.count * ls_dtype_size(c->d.from) *
                    (size_t)(c->d.kind == LS_REDUCE_SCATTER ? c->axis->n : 1);
+    bytes = message ? LS_MAILBOX_BYTES(bytes) : bytes;
     if (c->d.offset > w->bytes || bytes > w->bytes - c->d.offset)
         return ls_fail(LS_E_ARG, "%s: the operand, %zu bytes at %zu, is larger than the window, %zu bytes",
                        c->d.label, bytes, c->d.offset, w->bytes);
@@ -90,7 +98,7 @@ static ls_status find_operands(ls_collective *c)
         if (at == w->axis->n)
             return ls_fail(LS_E_ARG, "%s: rank %d of axis \"%s\" has no part in the window of axis \"%s\"",
                            c->d.label, c->axis->members[i], c->axis->name, w->axis->name);
-        c->operand[i] = w->peer[at] ? w->peer[at] + c->d.offset : NULL;
+        c->operand[i] = w->peer[at] ? w->peer[at] + (c->d.offsets ? c->d.offsets[i] : c->d.offset) : NULL;
     }
     return LS_OK;
 }
@@ -116,14 +124,19 @@ ls_status ls_collective_create(ls_collective **out, const ls_collective_desc *d)
         c->operand[d->axis->position] = d->map_from; /* (no other member reads it) */
     else if (s == LS_OK)
         s = find_operands(c);
-    if (s == LS_OK && c->axis->route)
+    if (s == LS_OK && is_message(d) && !c->operand[d->peer])
+        s = ls_fail(LS_E_UNSUPPORTED,
+                    "%s: rank %d is on another host, and messages go through memory that both ranks map; put "
+                    "the ranks of axis %s on one host (mesh: write it last)",
+                    d->label, c->axis->members[d->peer], c->axis->name);
+    else if (s == LS_OK && c->axis->route)
         s = ls_remote_create(c);
     if (s != LS_OK) {
         ls_collective_destroy(&c);
         return s;
     }
     c->stream = d->count * (d->kind == LS_ALL_GATHER ? n : 1) * (int64_t)ls_dtype_size(d->to) >= STREAM_BYTES;
-    c->in_place = c->operand[d->axis->position] == d->result && d->kind != LS_ALL_GATHER &&
+    c->in_place = !is_message(d) && c->operand[d->axis->position] == d->result && d->kind != LS_ALL_GATHER &&
                   d->kind != LS_REDUCE_SCATTER;
     *out = c;
     return LS_OK;
@@ -153,6 +166,8 @@ ls_status ls_collective_start(ls_collective *c)
     ls_axis *a = c->axis;
     LS_TRY(ls_fault_point(a->group));
     LS_TRY(ls_call_point(a->group));
+    if (is_message(d))
+        return LS_OK;
     if (a->route) {
         ls_remote_start(c);
         return LS_OK;
@@ -234,6 +249,26 @@ static ls_status reduce_in_place(ls_collective *c)
     return await_members(c, ls_axis_raise(a, LS_TICKS));
 }
 
+/* Through a mailbox of the sender. Each side raises its own counter, so the sender sees how many messages
+ * were taken and the receiver how many were sent. The two are LS_TICKS and LS_ARRIVALS. */
+static ls_status pass_message(ls_collective *c)
+{
+    const ls_collective_desc *d = &c->d;
+    const bool sends = d->kind == LS_SEND;
+    char *box = (char *)(uintptr_t)c->operand[sends ? c->axis->position : d->peer];
+    ls_counters *counters = (ls_counters *)(void *)box;
+    const size_t bytes = (size_t)d->count * ls_dtype_size(d->from);
+    const uint32_t mine = atomic_load(&counters->count[sends ? LS_TICKS : LS_ARRIVALS]);
+    LS_TRY(ls_axis_await_at(c->axis, counters, sends ? LS_ARRIVALS : LS_TICKS, d->peer, mine + !sends,
+                            d->label));
+    if (sends)
+        memcpy(box + LS_MAILBOX_BYTES(0), d->operand, bytes);
+    else
+        memcpy(d->result, box + LS_MAILBOX_BYTES(0), bytes);
+    ls_counters_raise(counters, sends ? LS_TICKS : LS_ARRIVALS);
+    return LS_OK;
+}
+
 ls_status ls_collective_wait(ls_collective *c)
 {
     const ls_collective_desc *d = &c->d;
@@ -242,6 +277,8 @@ ls_status ls_collective_wait(ls_collective *c)
     LS_TRY(ls_call_point(a->group));
     a->ledger.calls++;
     a->ledger.bytes += c->bytes;
+    if (is_message(d))
+        return pass_message(c);
     if (a->route)
         return ls_remote_wait(c);
     if (d->kind == LS_ALL_GATHER)

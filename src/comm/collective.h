@@ -15,6 +15,11 @@ typedef enum ls_collective_kind {
     LS_ALL_REDUCE,
     LS_ALL_REDUCE_MAX,  /* the maximum of f32 or f64; NaN is the largest */
     LS_ALL_REDUCE_WIDE, /* the exact sum of 128-bit integers, each two i64, the low one first; count in i64 */
+    /* One member's [count] of type `from` to another member, through a mailbox: LS_MAILBOX_BYTES(bytes) at
+     * `offset` of the sender's part of the window. LS_SEND waits until the receiver has taken the mailbox's
+     * last message, LS_RECEIVE until there is a message. Only these two members call. */
+    LS_SEND,
+    LS_RECEIVE,
 } ls_collective_kind;
 const char *ls_collective_name(ls_collective_kind k); /* "all_gather" ... */
 
@@ -28,7 +33,12 @@ typedef struct ls_collective_desc {
      * it is usually the world. */
     const ls_window *window;
     size_t offset;
-    void *result; /* in this rank's memory; NULL with map_to */
+    /* in this rank's memory; NULL with map_to, and of a send */
+    void *result;
+    const void *operand; /* of a send: in this rank's memory */
+    int peer;            /* of a send or a receive: the other member's position */
+    /* [members]: each member's own offset, if they have different programs; NULL: `offset` for all */
+    const size_t *offsets;
     /* All members finished writing their operands before an earlier fence, so they are read without waiting.
      */
     bool settled;
@@ -41,6 +51,9 @@ typedef struct ls_collective_desc {
     /* for messages: "all_gather of unit encoder.layers.encoder_layer_3"; the caller keeps it alive */
     const char *label;
 } ls_collective_desc;
+
+/* Counters of sender and receiver on a cache line of their own, then the message. */
+#define LS_MAILBOX_BYTES(bytes) (128 + ((bytes) + 127) / 128 * 128)
 
 typedef struct ls_collective ls_collective;
 /* Makes a collective, with all memory that it will need. LS_E_ARG for types or an operand that do not fit,

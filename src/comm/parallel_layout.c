@@ -182,6 +182,49 @@ static ls_status check_tensor(const ls_parallel *p)
     return LS_OK;
 }
 
+/* Messages of a pipeline go through memory that both ranks map. */
+static ls_status check_pipeline(const ls_parallel *p)
+{
+    const int at = axis_of(&p->mesh, LS_ROLE_PIPELINE);
+    int n, used, sum = 0;
+    const char *rest = p->stages;
+    for (; sscanf(rest, "%d%n", &n, &used) == 1 && n > 0; rest += used)
+        sum += n;
+    if (strcmp(p->stages, "auto") && (!sum || rest[strspn(rest, " ")]))
+        return ls_fail_field(LS_E_USAGE, "stages",
+                             "'%s' is neither auto nor how many modules each stage has, as 3 5", p->stages);
+    if (at < 0 && (sum || p->schedule != LS_SCHEDULE_1F1B))
+        return ls_fail_field(LS_E_USAGE, sum ? "stages" : "schedule",
+                             "has no effect: the mesh has no axis of role pipeline; write mesh: {%s: auto, "
+                             "%s: 2}, or leave it out",
+                             ls_mesh_name(LS_ROLE_REPLICATE), ls_mesh_name(LS_ROLE_PIPELINE));
+    if (at < 0)
+        return LS_OK;
+    const char *axis = p->mesh.axes[at].name;
+    if (p->mesh.axes[at].size < 2)
+        return LS_OK;
+    const char *context = ls_mesh_axis(&p->mesh, LS_ROLE_CONTEXT);
+    if (ls_mesh_group_size(&p->mesh, context) > 1)
+        return ls_fail_field(
+            LS_E_UNSUPPORTED, "mesh",
+            "axes %s and %s: a pipeline beside context parallel is not built; keep one of them, "
+            "beside dp, shard or tp",
+            axis, context);
+    if (p->offload != LS_OFFLOAD_NONE)
+        return ls_fail_field(LS_E_UNSUPPORTED, "offload",
+                             "a pipeline (axis %s) keeps parameters in its ranks' own memory; say none",
+                             axis);
+    for (int r = 0; r < ls_mesh_ranks(&p->mesh) && p->ranks_per_host; r++)
+        if (ls_mesh_member(&p->mesh, r, axis, 0) / p->ranks_per_host !=
+            ls_mesh_member(&p->mesh, r, axis, (int)p->mesh.axes[at].size - 1) / p->ranks_per_host)
+            return ls_fail_field(
+                LS_E_UNSUPPORTED, "mesh",
+                "the stages of axis %s lie on several hosts, and they send through memory that one "
+                "host's ranks map: write %s last in the mesh, with at most %d ranks",
+                axis, axis, p->ranks_per_host);
+    return LS_OK;
+}
+
 static ls_status check_reshard(const ls_parallel *p)
 {
     int64_t n = p->reshard_after_forward;
@@ -249,6 +292,8 @@ ls_status ls_parallel_check(const ls_parallel *p)
 {
     LS_ARG(p);
     LS_ARG_ENUM(ls_data_parallel, p->data, LS_DATA_NONE);
+    LS_ARG_ENUM(ls_pipeline_schedule, p->schedule, LS_SCHEDULE_GPIPE);
+    LS_ARG(p->stages);
     LS_ARG_ENUM(ls_gather_choice, p->gather, LS_GATHER_COPY);
     LS_ARG_ENUM(ls_offload_choice, p->offload, LS_OFFLOAD_CPU);
     LS_ARG_ENUM(ls_synchronize_choice, p->synchronize, LS_SYNCHRONIZE_ONCE);
@@ -257,6 +302,7 @@ ls_status ls_parallel_check(const ls_parallel *p)
     LS_TRY(check_strategy(p));
     LS_TRY(ls_parallel_check_units(p->units));
     LS_TRY(check_tensor(p));
+    LS_TRY(check_pipeline(p));
     LS_TRY(check_reshard(p));
     LS_TRY(check_memory(p));
     LS_TRY(check_sync(p));
@@ -287,6 +333,12 @@ ls_status ls_parallel_apart(ls_parallel *p, const char *device)
                              "map needs memory that all ranks of a host map, and each process has the memory "
                              "of device %s for itself; say copy or auto",
                              device);
+    if (ls_mesh_group_size(&p->mesh, ls_mesh_axis(&p->mesh, LS_ROLE_PIPELINE)) > 1)
+        return ls_fail_field(
+            LS_E_UNSUPPORTED, "mesh",
+            "stages of a pipeline send from host memory, and device %s has its own; use axes "
+            "dp, shard or tp",
+            device);
     p->gather = LS_GATHER_COPY;
     return LS_OK;
 }

@@ -36,13 +36,17 @@ static void relax(void)
 
 /* ---- counters */
 
-uint32_t ls_axis_raise(ls_axis *a, ls_counter which)
+uint32_t ls_counters_raise(ls_counters *mine, ls_counter which)
 {
-    ls_counters *mine = a->counters[a->position];
     uint32_t now = atomic_fetch_add(&mine->count[which], 1) + 1;
     if (atomic_load(&mine->sleepers[which]))
         syscall(SYS_futex, &mine->count[which], FUTEX_WAKE, INT_MAX, NULL, NULL, 0);
     return now;
+}
+
+uint32_t ls_axis_raise(ls_axis *a, ls_counter which)
+{
+    return ls_counters_raise(a->counters[a->position], which);
 }
 
 static bool reached(ls_counters *c, ls_counter which, uint32_t count)
@@ -64,15 +68,15 @@ static ls_status wait_missing(ls_axis *a, int local, const char *what, ls_missed
 }
 
 /* A check between two sleeps; `patience`: seconds that are left. LS_OK: go on waiting. */
-static ls_status wait_look(ls_axis *a, ls_counter which, int position, uint32_t count, const char *what,
-                           double patience)
+static ls_status wait_look(ls_axis *a, ls_counters *c, ls_counter which, int position, uint32_t count,
+                           const char *what, double patience)
 {
     ls_group *g = a->group;
     int local = a->members[position] - g->first;
     if (ls_control_failed(g->control))
         return ls_group_failure(g);
     const char *gone = ls_rank_gone(ls_control_record(g->control, local));
-    if (reached(a->counters[position], which, count)) /* the rank may have come and then left */
+    if (reached(c, which, count)) /* the rank may have come and then left */
         return LS_OK;
     if (gone)
         return wait_missing(a, local, what, LS_MISSED_GONE, gone);
@@ -120,10 +124,10 @@ static bool spin(ls_counters *c, ls_counter which, uint32_t count, double second
     return reached(c, which, count);
 }
 
-static ls_status sleep_until(ls_axis *a, ls_counter which, int position, uint32_t count, const char *what)
+static ls_status sleep_until(ls_axis *a, ls_counters *c, ls_counter which, int position, uint32_t count,
+                             const char *what)
 {
     ls_group *g = a->group;
-    ls_counters *c = a->counters[position];
     ls_rank_record *me = ls_group_record(g);
     double patience = g->deadline;
     ls_lag_timer lag = { 0 };
@@ -141,7 +145,7 @@ static ls_status sleep_until(ls_axis *a, ls_counter which, int position, uint32_
         const double spent = ls_patience_spent(ls_now() - began);
         patience -= spent;
         if (in_vain)
-            s = wait_look(a, which, position, count, what, patience);
+            s = wait_look(a, c, which, position, count, what, patience);
         if (ls_lag_due(g, &lag, spent) && s == LS_OK && !reached(c, which, count))
             report_lag(a, position, what, &lag);
     }
@@ -152,9 +156,9 @@ static ls_status sleep_until(ls_axis *a, ls_counter which, int position, uint32_
     return s;
 }
 
-ls_status ls_axis_await(ls_axis *a, ls_counter which, int position, uint32_t count, const char *what)
+ls_status ls_axis_await_at(ls_axis *a, ls_counters *c, ls_counter which, int position, uint32_t count,
+                           const char *what)
 {
-    ls_counters *c = a->counters[position];
     if (ls_control_failed(a->group->control)) /* also when all have come: a failed group stays failed */
         return ls_group_failure(a->group);
     for (int i = 0; i < GLANCES; i++) {
@@ -164,9 +168,14 @@ ls_status ls_axis_await(ls_axis *a, ls_counter which, int position, uint32_t cou
     }
     double began = ls_now();
     ls_status s = spin(c, which, count, a->group->spin) ? LS_OK
-                                                        : sleep_until(a, which, position, count, what);
+                                                        : sleep_until(a, c, which, position, count, what);
     a->ledger.waited += ls_now() - began;
     return s;
+}
+
+ls_status ls_axis_await(ls_axis *a, ls_counter which, int position, uint32_t count, const char *what)
+{
+    return ls_axis_await_at(a, a->counters[position], which, position, count, what);
 }
 
 ls_status ls_axis_await_all(ls_axis *a, ls_counter which, uint32_t count, const char *what)

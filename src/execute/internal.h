@@ -221,9 +221,13 @@ typedef struct ls_ranks {
     /* Holds shared names, then the symmetric arena. An apart device has a mirror of it: operands are copied
      * there when a collective starts, states when they were changed. */
     ls_window *window;
-    size_t shared_bytes; /* bytes of the shared names */
-    size_t host_bytes;   /* bytes of shared names without a mirror, after the symmetric arena */
-    bool reached;        /* the device reaches the window (ls_queue_ops.reach) */
+    ls_window *mailboxes; /* of the messages between stages of a pipeline; NULL: none */
+    size_t mailbox_bytes;
+    const char *pipeline; /* the axis of that role; "": none */
+    bool differ;          /* its ranks have different programs */
+    size_t shared_bytes;  /* bytes of the shared names */
+    size_t host_bytes;    /* bytes of shared names without a mirror, after the symmetric arena */
+    bool reached;         /* the device reaches the window (ls_queue_ops.reach) */
     int n_axes;
     /* Groups that the plans name, in order of appearance. */
     struct {

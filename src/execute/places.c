@@ -106,6 +106,8 @@ static ls_status check_bytes(const ls_place *p, size_t bytes)
 ls_status ls_session_fetch(const ls_place *p, void *to, size_t bytes)
 {
     LS_TRY(check_bytes(p, bytes));
+    if (!bytes) /* perhaps of a value that only other ranks have */
+        return LS_OK;
     if (!p->session->ops->apart || !ls_numbers_fetch(p->session, p, to))
         places_copy(p, to, true);
     return LS_OK;
@@ -114,6 +116,8 @@ ls_status ls_session_fetch(const ls_place *p, void *to, size_t bytes)
 ls_status ls_session_put(const ls_place *p, const void *from, size_t bytes)
 {
     LS_TRY(check_bytes(p, bytes));
+    if (!bytes)
+        return LS_OK;
     if (p->session->ops->apart && ls_numbers_put(p->session, p, from))
         return LS_OK;
     p->session->numbers.out_is_there = false;
@@ -124,13 +128,13 @@ ls_status ls_session_put(const ls_place *p, const void *from, size_t bytes)
 ls_status ls_session_read(const ls_place *p, void *to, size_t bytes)
 {
     LS_TRY(ls_session_fetch(p, to, bytes));
-    return ls_session_wait(p->session);
+    return bytes ? ls_session_wait(p->session) : LS_OK;
 }
 
 ls_status ls_session_write(const ls_place *p, const void *from, size_t bytes)
 {
     LS_TRY(ls_session_put(p, from, bytes));
-    return ls_session_wait(p->session);
+    return bytes ? ls_session_wait(p->session) : LS_OK;
 }
 
 void ls_session_clear(const ls_place *p)

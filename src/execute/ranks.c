@@ -10,6 +10,9 @@
 
 #include "base/str.h"
 #include "base/sys.h"
+#include "base/check.h"
+#include "comm/axes.h"
+#include "comm/group_calls.h"
 #include "internal.h"
 
 static ls_status add_axis(ls_session *s, const char *name)
@@ -22,6 +25,43 @@ static ls_status add_axis(ls_session *s, const char *name)
         return ls_fail(LS_E_INTERNAL, "session: \"%s\" names no group of the mesh", name);
     snprintf(r->axes[r->n_axes].name, sizeof r->axes[r->n_axes].name, "%s", name);
     return ls_axis_create(&r->axes[r->n_axes++].axis, r->group, name, n, members);
+}
+
+enum { NAMES = 16 }; /* groups that the programs of one rank name */
+
+/* Makes an axis of each group that a plan names, in order of appearance. All ranks make the same ones in the
+ * same order; the stages of a pipeline have other programs, so they list the names of all ranks. */
+static ls_status add_axes(ls_session *s, int n_plans, ls_plan *const *plans)
+{
+    ls_ranks *r = s->ranks;
+    typedef struct list {
+        char name[NAMES][sizeof r->axes->name];
+    } list;
+    list mine = { 0 }, *all = &mine;
+    int n = 0;
+    for (int i = 0; i < n_plans; i++)
+        for (int k = 0; k < plans[i]->n_collectives; k++) {
+            const char *name = plans[i]->collectives[k].group;
+            int at = 0;
+            while (at < n && strcmp(mine.name[at], name))
+                at++;
+            LS_CHECK(at < NAMES, "raise NAMES");
+            if (at == n)
+                snprintf(mine.name[n++], sizeof mine.name[0], "%s", name);
+        }
+    const int lists = r->differ ? ls_group_size(r->group) : 1;
+    if (r->differ)
+        LS_TRY(ls_group_all_gather_new(r->group, &mine, sizeof mine, (void **)&all));
+    r->axes = ls_arena_alloc(&s->arena, sizeof *r->axes * (size_t)(lists * NAMES));
+    ls_status status = ls_arena_status(&s->arena);
+    for (int i = 0; i < lists * NAMES && status == LS_OK; i++) {
+        const char *name = all[i / NAMES].name[i % NAMES];
+        if (*name && ls_ranks_axis(r, name) < 0)
+            status = add_axis(s, name);
+    }
+    if (r->differ)
+        free(all);
+    return status;
 }
 
 ls_status ls_ranks_create(ls_session *s, int n_plans, ls_plan *const *plans, ls_group *group,
@@ -43,24 +83,40 @@ ls_status ls_ranks_create(ls_session *s, int n_plans, ls_plan *const *plans, ls_
     LS_TRY(ls_sys_have(r));
     r->group = group;
     r->parallel = *parallel;
-    r->axes = ls_arena_alloc(&s->arena, sizeof *r->axes * (size_t)(collectives + 1));
+    r->pipeline = ls_mesh_axis(&parallel->mesh, LS_ROLE_PIPELINE);
+    r->differ = ls_mesh_group_size(&parallel->mesh, r->pipeline) > 1;
     int *all = LS_ARENA_ARRAY(&s->arena, int, ranks);
     LS_TRY(ls_arena_status(&s->arena));
     for (int i = 0; i < ranks; i++)
         all[i] = i;
     LS_TRY(ls_axis_create(&r->world, group, "world", ranks, all));
     for (int i = 0; i < n_plans; i++)
-        for (int k = 0; k < plans[i]->n_collectives; k++)
-            if (ls_ranks_axis(r, plans[i]->collectives[k].group) < 0)
-                LS_TRY(add_axis(s, plans[i]->collectives[k].group));
+        r->mailbox_bytes += plans[i]->mailbox_bytes;
+    return add_axes(s, n_plans, plans);
+}
+
+/* All ranks' parts of a window are of the same size: the largest that one needs. */
+static ls_status largest(size_t *bytes, const ls_ranks *r)
+{
+    size_t *all;
+    if (!r->differ)
+        return LS_OK;
+    LS_TRY(ls_group_all_gather_new(r->group, bytes, sizeof *bytes, (void **)&all));
+    for (int i = 0; i < ls_group_size(r->group); i++)
+        *bytes = all[i] > *bytes ? all[i] : *bytes;
+    free(all);
     return LS_OK;
 }
 
 ls_status ls_ranks_map(ls_session *s, const ls_device *d)
 {
     ls_ranks *r = s->ranks;
-    LS_TRY(ls_window_create(&r->window, r->world,
-                            r->shared_bytes + s->region_bytes[LS_MEM_SYMMETRIC] + r->host_bytes, 0));
+    size_t bytes = r->shared_bytes + s->region_bytes[LS_MEM_SYMMETRIC] + r->host_bytes;
+    LS_TRY(largest(&bytes, r));
+    LS_TRY(ls_window_create(&r->window, r->world, bytes, 0));
+    if (r->mailbox_bytes) /* (fresh memory is zero, so the counters are) */
+        LS_TRY(ls_window_create(&r->mailboxes, r->axes[ls_ranks_axis(r, r->pipeline)].axis, r->mailbox_bytes,
+                                0));
     if (!s->ops->apart) {
         s->region[LS_REGION_SHARED] = r->window->mine;
         s->region[LS_MEM_SYMMETRIC] = r->window->mine + r->shared_bytes;
@@ -97,12 +153,65 @@ static void stage(ls_session *s, const ls_program *g, int k, ls_collective_desc 
     d->result = x->result = c->staging < 0 ? x->window : g->where[c->staging];
 }
 
+/* The offset of the operand in the window of each member of the group, if they have different programs. */
+static ls_status find_offsets(ls_session *s, const ls_plan_collective *c, size_t mine, const size_t **out)
+{
+    const ls_ranks *r = s->ranks;
+    const ls_mesh *mesh = &r->parallel.mesh;
+    if (!r->differ || !ls_mesh_group_has(c->group, r->pipeline))
+        return LS_OK;
+    size_t *all, *offsets = LS_ARENA_ARRAY(&s->arena, size_t, c->n);
+    int *members = LS_ARENA_ARRAY(&s->arena, int, ls_mesh_ranks(mesh)), position;
+    LS_TRY(ls_arena_status(&s->arena));
+    LS_TRY(ls_group_all_gather_new(r->group, &mine, sizeof mine, (void **)&all));
+    ls_mesh_group(mesh, r->parallel.rank, c->group, members, &position);
+    for (int i = 0; i < c->n; i++)
+        offsets[i] = all[members[i]];
+    free(all);
+    *out = offsets;
+    return LS_OK;
+}
+
+/* Where the mailboxes of a program begin: each has its own, since the counters in them go on. */
+static size_t mailboxes_of(const ls_session *s, const ls_program *g)
+{
+    size_t at = 0;
+    for (const ls_program *p = s->programs; p < g; p++)
+        at += p->plan->mailbox_bytes;
+    return at;
+}
+
+static ls_status prepare_message(ls_session *s, const ls_program *g, int k, ls_collective **out)
+{
+    const ls_ranks *r = s->ranks;
+    const ls_plan *p = g->plan;
+    const ls_plan_collective *c = &p->collectives[k];
+    const ls_node *n = p->graph->nodes[c->node];
+    const bool sends = c->kind == LS_SEND;
+    const ls_location *at = &p->locations[sends ? n->in[0].id : n->out[0].id];
+    char *place = g->where[at->alloc] + at->offset;
+    return ls_collective_create(out, &(ls_collective_desc){ .kind = c->kind,
+                                                            .axis = r->axes[ls_ranks_axis(r, c->group)].axis,
+                                                            .count = c->count,
+                                                            .from = c->from,
+                                                            .to = c->to,
+                                                            .via = c->via,
+                                                            .window = r->mailboxes,
+                                                            .offset = mailboxes_of(s, g) + c->offset,
+                                                            .result = sends ? NULL : place,
+                                                            .operand = sends ? place : NULL,
+                                                            .peer = c->peer,
+                                                            .label = label(s, p, c) });
+}
+
 static ls_status ranks_prepare(ls_session *s, const ls_program *g, int k, ls_collective **out)
 {
     const ls_ranks *r = s->ranks;
     const ls_plan *p = g->plan;
     const ls_plan_collective *c = &p->collectives[k];
     const ls_node *n = p->graph->nodes[c->node];
+    if (c->kind == LS_SEND || c->kind == LS_RECEIVE)
+        return prepare_message(s, g, k, out);
     const bool alias = ls_is_alias_gather(p->graph, n);
     if (alias || p->device.linked)
         return LS_OK;
@@ -127,6 +236,7 @@ static ls_status ranks_prepare(ls_session *s, const ls_program *g, int k, ls_col
         .threads = p->device.threads,
         .label = label(s, p, c),
     };
+    LS_TRY(find_offsets(s, c, d.offset, &d.offsets));
     if (ls_device_apart(&p->device))
         stage(s, g, k, &d, operand, to);
     return ls_collective_create(out, &d);
@@ -197,6 +307,7 @@ void ls_ranks_destroy(ls_session *s)
     for (int i = 0; i < s->n_programs; i++)
         for (int k = 0; s->programs[i].collectives && k < s->programs[i].plan->n_collectives; k++)
             ls_collective_destroy(&s->programs[i].collectives[k]);
+    ls_window_destroy(&r->mailboxes);
     for (int i = 0; i < r->n_axes; i++) {
         ls_window_destroy(&r->axes[i].node);
         ls_axis_destroy(&r->axes[i].axis);

@@ -210,5 +210,5 @@ void ls_session_destroy(ls_session **sp)
 
 size_t ls_session_bytes(const ls_session *s)
 {
-    return s->bytes + s->host_bytes + (s->ranks ? s->ranks->window->bytes : 0);
+    return s->bytes + s->host_bytes + (s->ranks ? s->ranks->window->bytes + s->ranks->mailbox_bytes : 0);
 }

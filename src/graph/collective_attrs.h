@@ -3,6 +3,7 @@
  * group: name of a group of ranks (lockstep/mesh.h); ranks: how many they are; unit: what is communicated,
  * for people. */
 #pragma once
+#include "lockstep/types.h"
 #include "meaning.h"
 
 /* clang-format off */
@@ -13,6 +14,10 @@ typedef struct ls_gather_attrs { const char *group, *unit; int64_t ranks, to, vi
 typedef struct ls_reduce_attrs { const char *group, *unit; int64_t ranks, to, via, how; } ls_reduce_attrs;
 /* replicate: its gradient is summed over the group */
 typedef struct ls_replicate_attrs { const char *group, *unit; int64_t ranks, via; } ls_replicate_attrs;
+/* send, receive: the other rank's position in the group; the mailbox's offset in the sender's part of the
+ * mailboxes, of which each rank has `room` bytes; what is sent */
+typedef struct ls_message_attrs { const char *group, *unit; int64_t ranks, peer, offset, room; ls_type type; }
+    ls_message_attrs;
 /* clang-format on */
 /* to: the operand's own type, also if a pass changes it */
 enum { LS_TO_SAME = 31 };

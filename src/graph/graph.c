@@ -197,6 +197,7 @@ ls_node *ls_graph_add(ls_graph *g, const ls_op *op, int n_in, const ls_value *in
                     .n_out = infer.n_out,
                     .scope = g->scope,
                     .phase = g->phase,
+                    .stage = g->stage,
                     .clone_of = -1,
                     .file = g->file,
                     .line = g->line };

@@ -38,6 +38,7 @@ typedef struct ls_node {
     const ls_box *at;
     const ls_scope *scope;
     ls_phase phase;
+    int stage; /* of a pipeline: the ranks that compute it (passes/stages.h) */
     /* Recomputation: the id of the node that this one repeats (its own id if that node is gone), else -1.
      * Merging equal nodes must not undo it. */
     int clone_of;
@@ -100,7 +101,9 @@ struct ls_graph {
     ls_scope root;
     int n_scopes;
     ls_phase phase;
+    int stage;                       /* of new nodes */
     const ls_box *at;                /* the box of new nodes whose op has LS_OP_AT (copied) */
+    bool keeps_sources;              /* sources stay in the graph, even if nothing reads them */
     bool evaluation;                 /* the model is built for evaluation */
     const char *metrics;             /* words of ls_trainer_opts.metrics; NULL: none */
     bool shares;                     /* ls_param gives the parameter of that name, if there is one */

@@ -26,6 +26,7 @@ ls_status ls_rewrite_begin(ls_rewrite *r, const ls_graph *from)
     }
     r->scopes[0] = &r->to->root;
     r->to->n_scopes = from->n_scopes;
+    r->to->keeps_sources = from->keeps_sources;
     r->to->tensor_plan = from->tensor_plan ? ls_arena_strdup(&r->to->arena, from->tensor_plan) : NULL;
     return LS_OK;
 }
@@ -58,6 +59,7 @@ void ls_rewrite_like(ls_rewrite *r, const ls_node *n)
 {
     r->to->scope = scope_of(r, n->scope);
     r->to->phase = n->phase;
+    r->to->stage = n->stage;
     r->to->at = n->at;
     r->to->file = n->file ? ls_arena_strdup(&r->to->arena, n->file) : NULL;
     r->to->line = n->line;
@@ -152,6 +154,7 @@ ls_status ls_rewrite_end(ls_rewrite *r, ls_graph **g)
     }
     r->to->scope = &r->to->root;
     r->to->phase = r->from->phase;
+    r->to->stage = 0;
     r->to->at = NULL;
     free(r->map);
     free(r->scopes);

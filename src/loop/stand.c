@@ -31,8 +31,8 @@ ls_status ls_epoch_replaced(int64_t *out, const ls_loop *l, const ls_epoch_sum *
     int64_t *all;
     LS_TRY(ls_group_all_gather_new(l->group, &sum->replaced, sizeof *all, (void **)&all));
     for (int r = 0; r < ls_group_size(l->group); r++)
-        if (ls_mesh_position(mesh, r, ls_mesh_model_axes(mesh)) == 0)
-            *out += all[r]; /* the others of its model axes read the same samples */
+        if (ls_mesh_has_results(mesh, r))
+            *out += all[r]; /* the others read the same samples */
     free(all);
     return LS_OK;
 }

@@ -133,17 +133,23 @@ ls_status ls_update_build(ls_graph *g, int n, const ls_update_unit *units, const
     o = o ? o : &(const ls_update_opts){ LS_UPDATE_DEFAULTS };
     LS_ARG_ENUM(ls_optimizer_kind, o->optimizer.kind, LS_ADAFACTOR);
     g->phase = LS_PHASE_UPDATE;
-    ls_value *grads = LS_ARENA_ARRAY(&g->arena, ls_value, n + 2);
+    ls_value *grads = LS_ARENA_ARRAY(&g->arena, ls_value, n + 1);
     LS_TRY(ls_arena_status(&g->arena));
     for (int i = 0; i < n; i++)
-        grads[i] = gradient(g, i, &units[i], o);
+        grads[i] = units[i].elsewhere ? LS_NONE : gradient(g, i, &units[i], o);
     ls_value lr = number_in(g, LS_IS_RATE, LS_F64);
     ls_value counter = number_kept(g, LS_IS_STEP, LS_I64, (ls_init){ 0 });
     ls_value scale = LS_NONE, apply = LS_NONE, largest = LS_NONE, loss_scale = LS_NONE, good = LS_NONE;
 
     if (n) { /* the largest |gradient|; NaN after a bad loss, and 0 beside it changes no bit */
-        grads[n] = bad_loss(g, units[0].type.dtype);
-        largest = agreed(g, ls_graph_apply(g, &ls_op_max_abs, n + 1, grads, NULL), o, LS_HOW_MAX);
+        ls_value *mine = LS_ARENA_ARRAY(&g->arena, ls_value, n + 1);
+        int count = 0;
+        LS_TRY(ls_arena_status(&g->arena));
+        for (int i = 0; i < n; i++)
+            if (!units[i].elsewhere)
+                mine[count++] = grads[i];
+        mine[count++] = bad_loss(g, units[0].type.dtype);
+        largest = agreed(g, ls_graph_apply(g, &ls_op_max_abs, count, mine, NULL), o, LS_HOW_MAX);
     }
     if (o->loss_scaling) {
         loss_scale = number_kept(g, LS_IS_LOSS_SCALE, LS_F32, (ls_init){ LS_INIT_CONST, o->scaler.init, 0 });
@@ -156,8 +162,10 @@ ls_status ls_update_build(ls_graph *g, int n, const ls_update_unit *units, const
         LS_TRY(ls_arena_status(&g->arena));
         mine[count++] = largest;
         for (int i = 0; i < n; i++)
-            if (!units[i].copy)
+            if (!units[i].copy && !units[i].elsewhere)
                 mine[count++] = grads[i];
+        if (count == 1) /* other ranks have all that is trained */
+            mine[count++] = ls_fill(g, LS_TYPE(units[0].type.dtype, 1), 0.0);
         ls_value squares = agreed(g, ls_graph_apply(g, &ls_op_sum_squares, count, mine, NULL), o,
                                   LS_HOW_WIDE);
         ls_value norm = ls_graph_apply(g, &ls_op_norm_from_squares, 2, (ls_value[]){ largest, squares },
@@ -175,6 +183,8 @@ ls_status ls_update_build(ls_graph *g, int n, const ls_update_unit *units, const
         number_out(g, LS_IS_APPLIED, apply);
     ls_value step = ls_graph_apply(g, &ls_op_count_step, 2, (ls_value[]){ counter, apply }, NULL);
     for (int i = 0; i < n; i++) {
+        if (units[i].elsewhere)
+            continue;
         const ls_optimizer own = settings(&o->optimizer, units[i].group, units[i].n_tensors);
         const ls_update_inputs in = { i,
                                       grads[i],

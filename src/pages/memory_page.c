@@ -58,7 +58,7 @@ static void add_run(page *p, int program, int64_t of, double began, const double
 static void find_moments(page *p, const ls_profile *profile)
 {
     const ls_profile_run *first = profile ? ls_profile_first(profile) : NULL;
-    const int64_t runs = p->compiled->share.count;
+    const int64_t runs = ls_compiled_runs(p->compiled);
     int64_t most = 1;
     for (const ls_profile_run *r = first; r; r = r->next)
         most += r->plan->n_steps;

@@ -28,7 +28,7 @@ static ls_status program_json(ls_json *j, ls_arena *a, const ls_step_view *v, co
         estimated[k] = p->steps[k].seconds;
     ls_json_object(j, NULL);
     ls_json_text(j, "name", ls_program_names[program]);
-    ls_json_int(j, "runs", program == LS_MICRO ? v->compiled->share.count : 1);
+    ls_json_int(j, "runs", program == LS_MICRO ? ls_compiled_runs(v->compiled) : 1);
     ls_explain_json(j, "plan", p);
     if (p->seconds > 0)
         seconds_json(j, "estimated", n, estimated);

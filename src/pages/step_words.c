@@ -17,7 +17,7 @@ static const char *const COLORS[] = { "var(--c-blue)", "var(--c-violet)", "var(-
 
 static int64_t runs_of(const ls_step_view *v, int program)
 {
-    return program == LS_MICRO ? v->compiled->share.count : 1;
+    return program == LS_MICRO ? ls_compiled_runs(v->compiled) : 1;
 }
 
 static ls_phase phase_of(const ls_plan *p, int program, int step)

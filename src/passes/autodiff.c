@@ -108,6 +108,17 @@ static int merge_packs(tape *t, ls_value *v, int n)
     return out;
 }
 
+/* The earliest stage that makes one of these: their sum belongs there, so that one value crosses to the stage
+ * before, and not each of them. */
+static int earliest(const ls_graph *g, int n, const ls_value *v)
+{
+    int stage = ls_node_of(g, v[0])->stage;
+    for (int i = 1; i < n; i++)
+        if (ls_node_of(g, v[i])->stage < stage)
+            stage = ls_node_of(g, v[i])->stage;
+    return stage;
+}
+
 /* The sum of all contributions to v, oldest first; absent if there are none. */
 static ls_value total(tape *t, ls_value v)
 {
@@ -122,12 +133,16 @@ static ls_value total(tape *t, ls_value v)
     int i = n;
     for (contribution *c = t->incoming[v.id]; c; c = c->next)
         list[--i] = c->value;
+    const int stage = t->g->stage;
+    t->g->stage = earliest(t->g, n, list);
     n = merge_packs(t, list, n);
     ls_value sum = list[0];
-    for (i = 1; i < n; i++) {
+    for (i = 1; i < n && sum.id > 0; i++) {
+        t->g->stage = earliest(t->g, 2, (ls_value[]){ sum, list[i] });
         sum = ls_add(t->g, sum, list[i]);
         lies_as_gradient_of(t, sum, v);
     }
+    t->g->stage = stage;
     return sum;
 }
 
@@ -160,6 +175,7 @@ static void differentiate(tape *t, const ls_node *node)
     if (!any_in)
         return;
     g->scope = node->scope;
+    g->stage = node->stage;
     g->file = node->file;
     g->line = node->line;
     g->at = node->at;
@@ -205,11 +221,13 @@ ls_status ls_backward(ls_graph *g, ls_value loss, ls_value seed, int n, const ls
     g->scope = scope;
     g->at = NULL;
     for (int i = 0; i < n && g->status == LS_OK && !t.arena.no_memory; i++) {
+        g->stage = ls_node_of(g, wrt[i])->stage;
         grads[i] = total(&t, wrt[i]);
         if (!ls_present(grads[i]))
             grads[i] = ls_fill(g, *ls_type_of(g, wrt[i]), 0.0);
     }
     g->phase = phase;
+    g->stage = 0;
     const ls_status s = ls_arena_status(&t.arena);
     ls_arena_release(&t.arena);
     return s == LS_OK ? ls_graph_status(g) : s;

@@ -19,7 +19,8 @@ ls_status ls_pass_dce(ls_graph **gp)
     for (int i = g->n_nodes - 1; i >= 0; i--) {
         const ls_node *n = g->nodes[i];
         /* inputs and parameters belong to the model, even if nothing reads them */
-        live[i] |= (n->op->flags & LS_OP_EFFECT) || n->op == &ls_op_buffer;
+        live[i] |= (n->op->flags & LS_OP_EFFECT) || n->op == &ls_op_buffer ||
+                   (g->keeps_sources && n->op->flags & LS_OP_SOURCE);
         for (int k = 0; k < n->n_in && live[i]; k++)
             if (ls_present(n->in[k]))
                 live[ls_node_of(g, n->in[k])->id] = true;

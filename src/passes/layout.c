@@ -10,6 +10,7 @@
 #include "base/nf4.h"
 #include "ops/rules.h"
 #include "passes.h"
+#include "stages.h"
 
 void ls_units_release(ls_units *u)
 {
@@ -27,7 +28,7 @@ int64_t ls_units_frozen(const ls_units *u)
 
 static ls_sharding sharding_of(const ls_parallel *p)
 {
-    ls_sharding s = { .shard = "", .replicate = "", .shards = 1, .replicas = 1, .each = true };
+    ls_sharding s = { .shard = "", .replicate = "", .shards = 1, .replicas = 1, .stages = 1, .each = true };
     if (!p)
         return s;
     s.shard = ls_parallel_shard_axes(p);
@@ -38,6 +39,8 @@ static ls_sharding sharding_of(const ls_parallel *p)
     }
     if (*s.replicate)
         s.replicas = ls_mesh_group_size(&p->mesh, s.replicate);
+    s.stages = ls_parallel_stages(p);
+    s.stage = ls_parallel_stage(p);
     s.offload = p->offload == LS_OFFLOAD_CPU;
     s.map = s.shards > 1 && ls_parallel_maps(p);
     s.each = ls_parallel_synchronizes_each(p);
@@ -254,20 +257,23 @@ static int unit_of(layout *l, const char *name, const ls_scope *scope, int bucke
     const bool shown = param == types->param && param != model->param;
     const bool other = slot->type.dtype != u->dtype;
     const unsigned sharded_by = ls_sharded_axes(&slot->sharded);
-    char group[32] = "";
+    char group[32] = "", stage[32] = "";
+    if (u->sharding.stages > 1)
+        snprintf(stage, sizeof stage, " stage %d", slot->stage);
     if (slot->group)
         snprintf(group, sizeof group, " group %d", slot->group);
     const char *matrices = slot->matrix ? " matrices" : "";
-    snprintf(full, sizeof full, "%s%s%s%s%s%s%s%s%s%s%s", name, group, matrices,
+    snprintf(full, sizeof full, "%s%s%s%s%s%s%s%s%s%s%s%s", name, stage, group, matrices,
              slot->frozen ? " frozen" : "", sharded_by ? " split" : "", other ? " " : "",
              other ? ls_dtype_name(slot->type.dtype) : "", shown ? " in " : "",
              shown ? ls_dtype_name(param) : "", types->reduce != model->reduce ? " reduced in " : "",
              types->reduce != model->reduce ? ls_dtype_name(types->reduce) : "");
     for (int i = 0; i < u->n; i++)
         if (l->scope[i] == scope && l->bucket[i] == bucket && u->units[i].dtype == slot->type.dtype &&
-            u->units[i].frozen == slot->frozen && u->units[i].group == slot->group &&
-            u->units[i].matrices == slot->matrix && u->units[i].sharded_by == sharded_by &&
-            u->units[i].param == param && u->units[i].reduce == types->reduce)
+            u->units[i].stage == slot->stage && u->units[i].frozen == slot->frozen &&
+            u->units[i].group == slot->group && u->units[i].matrices == slot->matrix &&
+            u->units[i].sharded_by == sharded_by && u->units[i].param == param &&
+            u->units[i].reduce == types->reduce)
             return i;
     u->units[u->n] = (ls_unit){ .state = ls_arena_strdup(&u->arena, full),
                                 .dtype = slot->type.dtype,
@@ -277,7 +283,8 @@ static int unit_of(layout *l, const char *name, const ls_scope *scope, int bucke
                                 .group = slot->group,
                                 .matrices = slot->matrix,
                                 .root = !scope && !bucket && !slot->frozen && !sharded_by,
-                                .sharded_by = sharded_by };
+                                .sharded_by = sharded_by,
+                                .stage = slot->stage };
     l->scope[u->n] = scope;
     l->bucket[u->n] = bucket;
     return u->n++;
@@ -367,6 +374,7 @@ ls_status ls_units_lay_out(ls_units *u, const ls_graph *g, const ls_parallel *p,
                                  .whole = a->type,
                                  .sharded = a->sharded,
                                  .parts = 1,
+                                 .stage = g->nodes[i]->stage,
                                  .init = { (ls_init_kind)a->init, a->init_a, a->init_b } };
         if (p)
             u->slots[k].whole = ls_param_whole(g->nodes[i], &p->mesh, &u->slots[k].parts);

@@ -3,6 +3,8 @@
  * lies in its unit's buffer, and each rank of the group ls_sharding.shard has a slice of that buffer. Along
  * all other axes there are equal copies. Code that saves, loads, counts or prints parameters asks here and
  * does not need to know any axis. */
+#include <string.h>
+
 #include "base/check.h"
 #include "comm/axes.h"
 #include "passes.h"
@@ -60,12 +62,12 @@ ls_box ls_param_box(const ls_shard_dims *sharded, const ls_type *whole, int64_t 
 ls_local_shard ls_slot_local_shard(const ls_units *u, const ls_mesh *m, int slot, int rank)
 {
     const ls_slot *s = &u->slots[slot];
-    const char *models = ls_mesh_axis(m, LS_ROLE_TENSOR);
+    const char *models = ls_mesh_axes_of(m, LS_ROLES_PARTS), *pipeline = ls_mesh_axis(m, LS_ROLE_PIPELINE);
     ls_local_shard h = { .box = ls_param_box(&s->sharded, &s->whole, s->parts, m, rank), .copies = 1 };
     for (int i = 0; i < m->n; i++) {
         const char *axis = m->axes[i].name;
         const int n = (int)m->axes[i].size, at = ls_mesh_position(m, rank, axis);
-        if (!s->sharded.dim[i] && !ls_mesh_group_has(u->sharding.shard, axis)) {
+        if (!s->sharded.dim[i] && !ls_mesh_group_has(u->sharding.shard, axis) && strcmp(axis, pipeline)) {
             h.copy = h.copy * n + at;
             h.copies *= n;
             if (ls_mesh_group_has(models, axis))
@@ -78,7 +80,8 @@ ls_local_shard ls_slot_local_shard(const ls_units *u, const ls_mesh *m, int slot
     const int64_t from = s->offset > begin ? s->offset : begin,
                   to = end < begin + slice ? end : begin + slice;
     h.first = from < end ? from - s->offset : end - s->offset;
-    h.count = to > from ? to - from : 0;
+    const bool here = !*pipeline || ls_mesh_position(m, rank, pipeline) == u->units[s->unit].stage;
+    h.count = here && to > from ? to - from : 0;
     h.at = from - begin;
     return h;
 }
@@ -100,7 +103,7 @@ int64_t ls_box_number(const ls_box *box, int64_t *of)
 bool ls_slot_everywhere(const ls_units *u, int slot)
 {
     const ls_unit *unit = &u->units[u->slots[slot].unit];
-    return unit->slice == unit->elements && !unit->sharded_by;
+    return unit->slice == unit->elements && !unit->sharded_by && u->sharding.stages <= 1;
 }
 
 bool ls_units_everywhere(const ls_units *u)

@@ -45,6 +45,7 @@ typedef struct ls_sharding {
     const char *shard, *replicate; /* names of groups (lockstep/mesh.h); a group may be one rank */
     int shards, replicas;          /* their sizes */
     int position;                  /* of this rank among the shards */
+    int stages, stage;             /* of a pipeline, and this rank's */
     /* map: gathers are mappings. offload: states are in host memory. each: gradients are reduced after every
      * micro-batch. */
     bool map, offload, each;
@@ -75,6 +76,7 @@ typedef struct ls_slot {
     bool frozen; /* not trained */
     int group;   /* its group of the optimizer, counted from 1; 0: none */
     bool matrix; /* a matrix of a linear layer, where ls_trained.matrices is set */
+    int stage;   /* of a pipeline: the first that reads it */
     int unit;
     /* First element in the unit's buffer; a parameter begins at a multiple of 64 bytes. */
     int64_t offset;
@@ -99,6 +101,8 @@ typedef struct ls_unit {
      * states, so no step casts parameters. */
     bool weights;
     unsigned sharded_by; /* bit i: axis i of the mesh shards all its parameters */
+    int stage;           /* only the ranks of this stage have it */
+    unsigned moments;    /* bit k: the optimizer keeps moment k of it; set with the update program */
     int64_t elements;    /* length of the whole buffer, with padding */
     int64_t slice;       /* elements / shards */
     int64_t parameters;  /* elements without padding */
@@ -120,6 +124,10 @@ typedef struct ls_units {
     ls_slot *slots; /* in order of declaration */
 } ls_units;
 void ls_units_release(ls_units *u);
+static inline bool ls_unit_is_here(const ls_units *u, int unit)
+{
+    return u->units[unit].stage == u->sharding.stage;
+}
 /* Fails if a weight of 4 bits is not among the words of `freeze`: training would not change it. */
 ls_status ls_units_check_codes(const ls_units *u, const char *freeze);
 /* Whether a parameter is used in the type that the model declared, in every precision: no float, or a scale
@@ -148,7 +156,8 @@ ls_box ls_param_box(const ls_shard_dims *sharded, const ls_type *whole, int64_t 
  * same elements in the same order. */
 ls_box ls_packed_whole(const ls_type *whole, int dim, int64_t parts);
 unsigned ls_sharded_axes(const ls_shard_dims *c); /* a mask as ls_unit.sharded_by */
-/* Whether every rank stores the whole parameter; or all parameters. */
+/* Whether every rank stores the whole parameter; or all parameters. A rank of another stage stores none of
+ * it. */
 bool ls_slot_everywhere(const ls_units *u, int slot);
 bool ls_units_everywhere(const ls_units *u);
 /* The number of a block among `*of` equal blocks of the whole, in row-major order. */

@@ -41,6 +41,8 @@ static double collective_traffic(const ls_plan_collective *c)
 {
     const double count = (double)c->count, n = c->n, from = count * (double)ls_dtype_size(c->from),
                  to = count * (double)ls_dtype_size(c->to);
+    if (c->kind == LS_SEND || c->kind == LS_RECEIVE)
+        return from + to;
     if (c->kind == LS_ALL_GATHER)
         return c->map ? (c->from == c->to ? 0 : from + to)
                       : n * (from + to); /* a mapping: this rank's slice is converted, or nothing is moved */
@@ -73,7 +75,7 @@ static ls_status reach_of(reach *out, ls_arena *scratch, const ls_plan_collectiv
 /* Turns in which members wait for each other: an all_reduce sums, and then shares. */
 static int turns_of(const ls_plan_collective *c)
 {
-    return c->kind == LS_ALL_GATHER || c->kind == LS_REDUCE_SCATTER ? 1 : 2;
+    return c->kind == LS_ALL_REDUCE || c->kind == LS_ALL_REDUCE_MAX || c->kind == LS_ALL_REDUCE_WIDE ? 2 : 1;
 }
 
 /* Seconds that a host needs to receive a collective's bytes from other hosts. A rank receives the slices, or

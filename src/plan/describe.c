@@ -76,6 +76,7 @@ void ls_plans_footprint(ls_footprint *out, int n_plans, ls_plan *const *plans)
             if (counts(n_plans, plans, i, k))
                 count_name(out, &p->allocs[k]);
         out->symmetric = larger(out->symmetric, p->symmetric_bytes);
+        out->mailboxes += p->mailbox_bytes;
         if (p->on_host) {
             host_arena = larger(host_arena, p->arena_bytes);
             continue;
@@ -86,6 +87,7 @@ void ls_plans_footprint(ls_footprint *out, int n_plans, ls_plan *const *plans)
             out->peak_plan = i;
         }
     }
+    out->fixed[LS_CAT_STAGING] += out->mailboxes;
     memcpy(out->by_category, out->fixed, sizeof out->by_category);
     const ls_plan *peak = n_plans ? plans[out->peak_plan] : NULL;
     for (int k = 0; peak && k < peak->n_allocs; k++) {
@@ -93,10 +95,10 @@ void ls_plans_footprint(ls_footprint *out, int n_plans, ls_plan *const *plans)
         if (ls_is_transient(a) && a->first <= peak->peak_step && peak->peak_step <= a->last)
             out->by_category[a->category] += ls_align_up(a->bytes);
     }
-    out->window += out->symmetric;
+    out->window += out->symmetric + out->mailboxes;
     out->arena += host_arena;
     out->host += host_arena;
-    out->total = out->state + out->io + out->arena + out->symmetric;
+    out->total = out->state + out->io + out->arena + out->symmetric + out->mailboxes;
 }
 
 int ls_plan_traffic(ls_traffic *rows, int n, const ls_plan *p, int64_t runs)

@@ -18,6 +18,7 @@ typedef struct ls_footprint {
     /* Not in the total: memory that the ranks of a machine have once. The slices of mapped units are parts of
      * it and are not counted again. */
     size_t node;
+    size_t mailboxes; /* of messages between stages of a pipeline; a part of `window` and `total` */
     /* Bytes of state and IO by category; and how many of them are in host memory. */
     size_t fixed[LS_CAT_COUNT], on_host[LS_CAT_COUNT];
     /* By category, at the peak. The sum is `total` without alignment, gaps of the packing, and the arena of

@@ -152,11 +152,13 @@ static void collective_text(ls_str *out, const ls_plan *p, int step)
     if (c->map)
         ls_str_add(out, c->from == c->to ? "a mapping on this node: nothing moves"
                                          : "a mapping on this node: each rank converts its slice, ");
+    if (c->kind == LS_SEND)
+        ls_str_printf(out, "%.0f B sent", (double)c->count * (double)ls_dtype_size(c->from));
     if (c->bytes > 0)
         ls_str_printf(out, "%.0f B received", c->bytes);
     if (c->from != c->to)
         ls_str_printf(out, ", %s to %s", ls_dtype_name(c->from), ls_dtype_name(c->to));
-    if (c->kind != LS_ALL_GATHER && c->kind != LS_ALL_REDUCE_MAX && c->kind != LS_ALL_REDUCE_WIDE)
+    if (c->kind == LS_REDUCE_SCATTER || c->kind == LS_ALL_REDUCE)
         ls_str_printf(out, ", summed in %s", ls_dtype_name(c->via));
     copied_text(out, p, c, false);
     ls_str_printf(out, "  wait at %d", c->wait);

@@ -38,7 +38,8 @@ static bool has_parameters(ls_identity is, const ls_stored_at *at)
     return ls_is_parameters(is) && is.unit == at->unit;
 }
 
-static bool is_collective(const ls_node *n) { return n->op->flags & LS_OP_COLLECTIVE; }
+/* (A value that is received comes from another rank's program.) */
+static bool is_collective(const ls_node *n) { return n->n_in && n->op->flags & LS_OP_COLLECTIVE; }
 static bool is_transfer(const ls_node *n) { return n->op->flags & LS_OP_TRANSFER || n->op == &ls_op_copy; }
 
 /* Whether the result has the operand's elements: in another place, in another type, of more ranks, or summed

@@ -118,6 +118,8 @@ typedef struct ls_plan_collective { /* in the order of their starts, which all r
      * since it is settled, or an earlier collective has sent it. Sending it again would write where others
      * may still read. */
     bool sent;
+    int peer;         /* of a send or a receive: the other rank's position in the group */
+    size_t offset;    /* and the mailbox's offset in the sender's part of the mailboxes */
     int staging;      /* the allocation that the result passes through (staging.c); -1: none */
     const char *unit; /* for people: "unit root", ...; "" for scalars */
     ls_identity is;   /* what is gathered: the parameters of a unit */
@@ -150,6 +152,7 @@ typedef struct ls_plan {
     bool on_host;           /* see ls_plan_opts */
     size_t arena_bytes;     /* size of the packed arena of this rank */
     size_t symmetric_bytes; /* size of the packed arena in the window */
+    size_t mailbox_bytes;   /* of this rank's part of the mailboxes, in memory that the ranks of a host map */
     size_t pinned_bytes;    /* size of the packed PINNED memory; 0 unless the device's memory is its own */
     size_t node_bytes;      /* one copy for each axis and machine */
     size_t host_bytes;      /* the part of state and IO that is in host memory (ls_alloc.host) */

@@ -85,9 +85,34 @@ bool ls_is_alias_gather(const ls_graph *g, const ls_node *n)
 }
 
 static bool is_gather(const ls_plan_collective *c) { return c->kind == LS_ALL_GATHER; }
+static bool is_message(const ls_plan_collective *c) { return c->kind == LS_SEND || c->kind == LS_RECEIVE; }
+/* Whether it is waited for where it stands in the graph. */
+static bool is_prompt(const ls_plan_collective *c) { return is_gather(c) || is_message(c); }
+
+static ls_plan_collective describe_message(const maker *m, const ls_node *n)
+{
+    const ls_message_attrs *a = n->attrs;
+    ls_plan_collective c = { .node = n->id,
+                             .kind = n->op == &ls_op_send ? LS_SEND : LS_RECEIVE,
+                             .group = a->group,
+                             .unit = a->unit,
+                             .n = (int)a->ranks,
+                             .peer = (int)a->peer,
+                             .offset = (size_t)a->offset,
+                             .count = ls_type_count(&a->type),
+                             .from = a->type.dtype,
+                             .to = a->type.dtype,
+                             .via = a->type.dtype };
+    c.bytes = ls_collective_bytes(c.kind, c.n, c.count, c.from);
+    if (m->p->plan->mailbox_bytes < (size_t)a->room)
+        m->p->plan->mailbox_bytes = (size_t)a->room;
+    return c;
+}
 
 static ls_plan_collective steps_describe(const maker *m, const ls_node *n)
 {
+    if (n->op == &ls_op_send || n->op == &ls_op_receive)
+        return describe_message(m, n);
     const ls_type *in = ls_type_of(m->g, n->in[0]), *out = ls_type_of(m->g, n->out[0]);
     const bool gather = n->op == &ls_op_all_gather, scatter = n->op == &ls_op_reduce_scatter;
     ls_plan_collective c = { .node = n->id, .from = in->dtype, .to = out->dtype };
@@ -200,7 +225,7 @@ static int first_reader(const maker *m, int from, int base)
 /* Whether an entry is waited for only where its result is read. */
 static bool is_late(const maker *m, const entry *e)
 {
-    return (e->collective >= 0 && !is_gather(&m->p->plan->collectives[e->collective])) ||
+    return (e->collective >= 0 && !is_prompt(&m->p->plan->collectives[e->collective])) ||
            (e->transfer >= 0 && m->p->plan->transfers[e->transfer].to_host);
 }
 
@@ -306,7 +331,9 @@ static void place_collectives(maker *m, line *lines)
                                    gather_ready(m, e, &plan->collectives[c], n), e);
             continue;
         }
-        start[c] = e;
+        start[c] = wait[c] = e;
+        if (is_message(&plan->collectives[c]))
+            continue;
         wait[c] = first_reader(m, e + 1, base_of(m, n->out[0]));
         if (outstanding >= 0 && wait[outstanding] > e)
             wait[outstanding] = e;
@@ -399,7 +426,7 @@ static void emit_collectives(maker *m, int e, ls_part part, bool gathers, bool r
     const ls_plan *plan = m->p->plan;
     const int *at = part == LS_PART_START ? m->collectives.start : m->collectives.wait;
     for (int c = 0; c < plan->n_collectives; c++)
-        if (at[c] == e && (is_gather(&plan->collectives[c]) ? gathers : reductions))
+        if (at[c] == e && (is_prompt(&plan->collectives[c]) ? gathers : reductions))
             emit(m, part, (entry){ plan->collectives[c].node, c, -1 });
 }
 

@@ -95,6 +95,8 @@ static void share(storage *s)
             s->sets[ls_planner_base(s->p, n->out[0].id, NULL)].node = true;
             continue;
         }
+        if (c->kind == LS_SEND || c->kind == LS_RECEIVE) /* the mailbox is what the other rank reads */
+            continue;
         set *t = &s->sets[ls_planner_base(s->p, n->in[0].id, NULL)];
         t->symmetric = true;
         int until = plan->n_steps - 1;

@@ -225,10 +225,12 @@ static const ls_key LAST[] = {
       .help =
           "device mesh: axes in order, outermost first. One size may be `auto`: `workers` divided by the "
           "others. Axes dp (or data_parallel) and shard are data parallel, axis tp is tensor parallel: "
-          "`{dp: auto, tp: 2}`, and axis cp context parallel, which splits the tokens of each sample and "
-          "gathers "
-          "keys and values: `{dp: auto, cp: 2}`. An axis of another name has a role (replicate, shard, "
-          "tensor or context, as dp, shard, tp and cp): `{rows: auto, columns: {size: 2, role: tensor}}`" },
+          "`{dp: auto, tp: 2}`, axis cp context parallel, which splits the tokens of each sample and gathers "
+          "keys and values: `{dp: auto, cp: 2}`, and axis pp pipeline parallel, whose ranks have layers one "
+          "after the other: `{dp: auto, pp: 2}`. An axis of another name has a role (replicate, shard, "
+          "tensor, "
+          "context or pipeline, as dp, shard, tp, cp and pp): "
+          "`{rows: auto, columns: {size: 2, role: tensor}}`" },
     { "parallel.data", LS_KEY_CHOICE, AT(parallel.data), "fsdp",
       WORDS([LS_DATA_FSDP] = "fsdp", [LS_DATA_DDP] = "ddp", [LS_DATA_HYBRID] = "hybrid",
             [LS_DATA_NONE] = "none"),
@@ -279,6 +281,19 @@ static const ls_key LAST[] = {
     { "parallel.sequence", LS_KEY_BOOL, AT(parallel.sequence), "false", .may_change = true,
       .help = "sequence parallel: between the layers that axis tp splits, each of its ranks has a part of "
               "the tokens; less memory for activations (docs/ranks.md)" },
+    { "parallel.schedule", LS_KEY_CHOICE, AT(parallel.schedule), "1f1b",
+      WORDS([LS_SCHEDULE_1F1B] = "1f1b", [LS_SCHEDULE_GPIPE] = "gpipe"), .may_change = true,
+      .help =
+          "order of the micro-batches' passes on each rank of axis pp: `gpipe`, all forward passes and then "
+          "all "
+          "backward passes; `1f1b`, a backward pass as soon as it can be, so a rank keeps activations of at "
+          "most "
+          "pp micro-batches. With either a rank is idle (pp - 1) / (M + pp - 1) of the time, where M is its "
+          "number of micro-batches" },
+    { "parallel.stages", LS_KEY_WORDS, AT(parallel.stages), "auto", .may_change = true,
+      .help = "how many of the modules that `parallel.units` names each rank of axis pp has, as [3, 5]; "
+              "`auto`: as "
+              "many as balance the FLOPs, with those of the layers before and behind them" },
     { "parallel.synchronize", LS_KEY_CHOICE, AT(parallel.synchronize), "auto",
       WORDS([LS_SYNCHRONIZE_AUTO] = "auto", [LS_SYNCHRONIZE_EACH] = "each", [LS_SYNCHRONIZE_ONCE] = "once"),
       .may_change = true, NEEDS(DATA_RANKS),

@@ -265,12 +265,14 @@ const ls_foreign_name LS_FOREIGN_NAMES[] = {
     { "sequence_parallel enable_sequence_parallel sp", "parallel.sequence", "true or false, beside axis tp" },
     { "loss_parallel disable_loss_parallel enable_loss_parallel", NULL,
       NOT_NEEDED "where axis tp splits the output layer, the cross-entropy is computed on split logits" },
-    { "pipeline_parallel_degree pipeline_parallel pp pp_size pipeline_parallel_split_points "
-      "pipeline_parallel_layers_per_stage pipeline_model_parallel_size "
-      "pipeline_parallel_schedule "
-      "expert_parallel_degree expert_parallel ep enable_async_tensor_parallel "
-      "pipeline_parallel_microbatch_size",
-      NULL, MISSING "parallel.mesh has axes that replicate, that shard and that split tensors or tokens" },
+    { "pipeline_parallel_degree pipeline_parallel pp pp_size pipeline_model_parallel_size", "parallel.mesh",
+      "{dp: auto, pp: 2}: axis pp is pipeline parallel" },
+    { "pipeline_parallel_split_points pipeline_parallel_layers_per_stage", "parallel.stages",
+      "how many modules each stage has, as [3, 5]" },
+    { "pipeline_parallel_schedule", "parallel.schedule", "1f1b or gpipe" },
+    { "pipeline_parallel_microbatch_size", "train.micro_batch", "samples of a micro-batch" },
+    { "expert_parallel_degree expert_parallel ep enable_async_tensor_parallel", NULL,
+      MISSING "parallel.mesh has axes that replicate, shard, split tensors or tokens, or have stages" },
     { "gradient_checkpointing use_gradient_checkpointing activation_checkpointing activation_checkpoint "
       "checkpoint_activations fsdp_activation_checkpointing recompute_granularity "
       "activation_checkpoint.mode apply_activation_checkpointing grad_checkpointing remat use_reentrant "

@@ -51,7 +51,9 @@ static ls_status parallel_lay_out(ls_parallel *p, const ls_recipe *r, int64_t ra
                         .bucket_bytes = r->parallel.bucket,
                         .sync_batch_norm = r->parallel.sync_batch_norm,
                         .tensor = r->parallel.tensor,
-                        .sequence = r->parallel.sequence };
+                        .sequence = r->parallel.sequence,
+                        .schedule = r->parallel.schedule,
+                        .stages = r->parallel.stages };
     if (r->state->record && !*ls_mesh_axis(&r->parallel.mesh, LS_ROLE_TENSOR)) {
         /* an older version accepted parallel.tensor and parallel.sequence without such an axis */
         p->tensor = "auto";

@@ -52,6 +52,8 @@ const ls_option_key LS_OPTION_KEYS[] = {
     { "offload", "parallel.offload" },
     { "device_memory", "device_memory" },
     { "synchronize", "parallel.synchronize" },
+    { "schedule", "parallel.schedule" },
+    { "stages", "parallel.stages" },
     { "reduce", "precision.reduce" },
     { "sync_batch_norm", "parallel.sync_batch_norm" },
     { "tensor", "parallel.tensor" },

@@ -217,11 +217,12 @@ static ls_status read_range(const ls_key *k, const ls_yaml *v, const char *where
     return LS_OK;
 }
 
-static const char *const ROLES[] = { [LS_ROLE_OF_NAME] = "",
-                                     [LS_ROLE_REPLICATE] = "replicate",
-                                     [LS_ROLE_SHARD] = "shard",
-                                     [LS_ROLE_TENSOR] = "tensor",
-                                     [LS_ROLE_CONTEXT] = "context" };
+static const char *const ROLES[] = {
+    [LS_ROLE_OF_NAME] = "",      [LS_ROLE_REPLICATE] = "replicate", [LS_ROLE_SHARD] = "shard",
+    [LS_ROLE_TENSOR] = "tensor", [LS_ROLE_CONTEXT] = "context",     [LS_ROLE_PIPELINE] = "pipeline"
+};
+enum { N_ROLES = sizeof ROLES / sizeof *ROLES };
+static const char AXIS_MAP[] = "{size: N, role: replicate | shard | tensor | context | pipeline}";
 
 /* {size: 2, role: tensor} */
 static ls_status read_axis_map(const ls_yaml *v, const char *where, const char *axis, const ls_yaml **size,
@@ -232,19 +233,13 @@ static ls_status read_axis_map(const ls_yaml *v, const char *where, const char *
         const ls_yaml *x = ls_yaml_real(c);
         const bool is_size = !strcmp(c->key, "size");
         if ((!is_size && strcmp(c->key, "role")) || x->kind != LS_YAML_SCALAR)
-            return ls_fail(LS_E_USAGE,
-                           "%s: axis %s: {size: N, role: replicate | shard | tensor | context} is needed",
-                           where, axis);
-        for (int k = 1; k < (int)(sizeof ROLES / sizeof *ROLES) && !is_size; k++)
+            return ls_fail(LS_E_USAGE, "%s: axis %s: %s is needed", where, axis, AXIS_MAP);
+        for (int k = 1; k < N_ROLES && !is_size; k++)
             if (!strcmp(x->text, ROLES[k]))
                 *role = (ls_axis_role)k;
         *size = is_size ? x : *size;
     }
-    return *size && *role
-               ? LS_OK
-               : ls_fail(LS_E_USAGE,
-                         "%s: axis %s: {size: N, role: replicate | shard | tensor | context} is needed",
-                         where, axis);
+    return *size && *role ? LS_OK : ls_fail(LS_E_USAGE, "%s: axis %s: %s is needed", where, axis, AXIS_MAP);
 }
 
 static ls_status read_mesh(const ls_yaml *v, const char *where, ls_mesh *out)

@@ -30,7 +30,7 @@ static const char *reason(const ls_recipe *r, const ls_compiled *c)
 
 bool ls_setup_same_bits(char why[LS_WHY_BYTES], const ls_recipe *r, const ls_compiled *c)
 {
-    const char *text = reason(r, c), *model = ls_mesh_model_axes(&c->parallel.mesh),
+    const char *text = reason(r, c), *model = ls_mesh_axis(&c->parallel.mesh, LS_ROLE_TENSOR),
                *micro = ls_recipe_origin(r, "train.micro_batch");
     const bool splits = ls_mesh_group_size(&c->parallel.mesh, model) > 1;
     *why = 0;

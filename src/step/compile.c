@@ -22,6 +22,7 @@
 #include "nn/measure.h"
 #include "ops/rules.h"
 #include "passes/autodiff.h"
+#include "passes/stages.h"
 #include "state_lists.h"
 
 const char *const ls_program_names[LS_PROGRAMS] = { "micro", "update", "eval" };
@@ -183,6 +184,7 @@ static ls_status forward(ls_graph **out, ls_compiled *c, ls_build_fn build, cons
     LS_TRY_TO(s, ls_pass_narrow(&g), fail);
     LS_TRY_TO(s, ls_pass_low_rank(&g), fail);
     LS_TRY_TO(s, ls_pass_propagate(&g, &o->parallel), fail);
+    LS_TRY_TO(s, ls_pass_stages(g, &o->parallel), fail);
     LS_TRY_TO(s, ls_pass_units(&g, &precision, &o->parallel, &trained, &c->units), fail);
     if (training)
         LS_TRY_TO(s, ls_units_check_codes(&c->units, trained.freeze), fail);
@@ -192,12 +194,13 @@ static ls_status forward(ls_graph **out, ls_compiled *c, ls_build_fn build, cons
     logits = ls_output_named(g, "logits");
     if (ls_present(logits)) { /* their type is known since ls_pass_units */
         g->n_outputs--;
+        g->stage = ls_node_of(g, logits)->stage;
         logits = ls_pass_output(g, logits, o->output);
         logits = o->param == LS_F64 ? logits : ls_cast(g, logits, LS_F32);
         ls_output_of(g, (ls_identity){ .what = LS_IS_PROBABILITY }, "",
                      ls_cast(g, ls_softmax(g, logits), LS_F32));
     }
-    if (!training && c->eval_batch != c->micro_batch)
+    if (!training && (c->eval_batch != c->micro_batch || c->unrolled > 1))
         LS_TRY_TO(s, ls_pass_eval_inputs(g), fail);
     LS_TRY_TO(s, ls_graph_status(g), fail);
     *out = g;
@@ -230,6 +233,7 @@ static ls_status differentiate(ls_graph **g, const ls_compiled *c, const ls_trai
     LS_TRY(ls_arena_status(&(*g)->arena));
     for (int i = 0; i < u->trained; i++)
         use[i] = u->units[i].use;
+    (*g)->stage = ls_node_of(*g, loss)->stage;
     keep_largest(*g, loss);
     (*g)->phase = LS_PHASE_BACKWARD;
     ls_value seed = c->loss_scaling
@@ -239,6 +243,7 @@ static ls_status differentiate(ls_graph **g, const ls_compiled *c, const ls_trai
     LS_TRY(ls_backward(*g, loss, seed, u->trained, use, grad));
     for (int i = 0; i < u->trained; i++) {
         const bool in_weights = c->gradients_in_weights && u->units[i].weights;
+        (*g)->stage = u->units[i].stage;
         const ls_identity is = { .what = in_weights ? LS_IS_WEIGHTS : LS_IS_GRADIENT, .unit = i };
         ls_value whole = in_weights ? grad[i] : ls_cast(*g, grad[i], u->dtype);
         if (ls_updates_on_host(c) && !u->sharding.each) /* else it is at the end of the unit's chain */
@@ -246,11 +251,13 @@ static ls_status differentiate(ls_graph **g, const ls_compiled *c, const ls_trai
         ls_output_of(*g, is, u->units[i].state, whole);
     }
     (*g)->phase = LS_PHASE_FORWARD;
+    (*g)->stage = 0;
     LS_TRY(ls_graph_status(*g));
     LS_TRY(ls_pass_dce(g)); /* before ls_pass_recompute: it clones only what the backward pass reads */
     LS_TRY(ls_program_join_loss(g, &c->device));
     LS_TRY(ls_pass_recompute(g, o->recompute ? o->recompute : ""));
-    return ls_pass_reshard(g, &o->parallel, u);
+    LS_TRY(ls_pass_reshard(g, &o->parallel, u));
+    return ls_pass_pipeline(g, &o->parallel, c->unrolled, o->accumulation == LS_SUM_RUNNING);
 }
 
 static ls_status plan(ls_compiled *c, int which, ls_graph **g, const ls_parallel *parallel,
@@ -299,12 +306,17 @@ static ls_status compile_all(ls_compiled *c, ls_build_fn build, const void *conf
     ls_graph *g = NULL;
     double t = ls_now();
     LS_TRY(forward(&g, c, build, config, o, false));
+    const ls_status cut = ls_pass_pipeline(&g, &o->parallel, 1, false);
+    if (cut != LS_OK) {
+        ls_graph_destroy(&g);
+        return cut;
+    }
     c->graph_seconds += ls_now() - t;
     LS_TRY(plan(c, LS_EVAL, &g, &o->parallel, calibration));
     if (o->eval_only)
         return ls_plans_share_host(1, &c->plans[LS_EVAL]);
     c->gradients_in_weights = c->share.count == 1 && c->units.sharding.shards == 1 &&
-                              c->units.sharding.replicas == 1;
+                              c->units.sharding.replicas == 1 && c->units.sharding.stages == 1;
     ls_units_release(&c->units);
     t = ls_now();
     LS_TRY(forward(&g, c, build, config, o, true));
@@ -413,7 +425,8 @@ ls_status ls_compile(ls_compiled *c, ls_build_fn build, const void *config, cons
     LS_TRY(ls_precision_check(&precision));
     c->loss_scaling = ls_precision_has_f16(&precision);
     LS_TRY(ls_parallel_share(&c->share, &o->parallel, o->micro_batches));
-    c->tree_buffers = tree_buffers(c->share.count, o->accumulation);
+    c->unrolled = ls_parallel_stages(&o->parallel) > 1 ? c->share.count : 1;
+    c->tree_buffers = tree_buffers(ls_compiled_runs(c), o->accumulation);
     if (o->micro_batch < 1 || o->micro_batches < 1 || c->eval_batch < 1)
         return ls_fail(LS_E_USAGE,
                        "micro_batch %lld, micro_batches %lld and eval_batch %lld must be positive",
@@ -467,25 +480,4 @@ void ls_compiled_release(ls_compiled *c)
     c->mixing = NULL;
     free(c->modules);
     c->modules = NULL;
-}
-
-double ls_compiled_flops(const ls_compiled *c)
-{
-    return (double)c->share.count * c->plans[LS_MICRO]->flops + c->plans[LS_UPDATE]->flops;
-}
-
-double ls_compiled_model_flops(const ls_compiled *c)
-{
-    double again = 0;
-    const ls_plan *p = c->plans[LS_MICRO];
-    for (int k = 0; k < p->n_steps; k++)
-        again += p->graph->nodes[p->steps[k].node]->clone_of >= 0 ? p->steps[k].cost.flops : 0;
-    return ls_compiled_flops(c) - (double)c->share.count * again;
-}
-
-double ls_compiled_seconds(const ls_compiled *c)
-{
-    double micro = c->plans[LS_MICRO]->seconds, update = c->plans[LS_UPDATE]->seconds;
-    const bool known = micro > 0 && (update > 0 || !c->plans[LS_UPDATE]->n_kernels);
-    return known ? (double)c->share.count * micro + update : 0;
 }

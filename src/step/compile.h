@@ -29,6 +29,8 @@ typedef struct ls_compiled {
     ls_parallel parallel;
     ls_objective objective;
     ls_share share; /* which of the step's micro-batches this rank runs */
+    int64_t
+        unrolled; /* micro-batches that a run of `micro` computes: all of this rank in a pipeline, else one */
     int64_t micro_batch, micro_batches, classes;
     int64_t eval_batch; /* samples of a run of `eval`, or of a predictor */
     bool loss_scaling, clipping, averaging, mean_of_means, padding;
@@ -50,13 +52,16 @@ typedef struct ls_compiled {
     double graph_seconds, plan_seconds; /* time that compiling took */
 } ls_compiled;
 
+/* How often a step runs `micro`. */
+static inline int64_t ls_compiled_runs(const ls_compiled *c) { return c->share.count / c->unrolled; }
+
 ls_precision ls_trainer_precision(const ls_trainer_opts *o);
 /* `words`: room for the words of the groups. LS_E_USAGE if a group has wrong numbers, or if there are too
  * many groups. */
 ls_status ls_trainer_trained(ls_trained *out, const char *words[LS_GROUPS_MOST], const ls_trainer_opts *o);
 
-/* update_program.c: the program `update` of units that are laid out. */
-ls_status ls_update_program(ls_graph **g, const ls_compiled *c, const ls_trainer_opts *o);
+/* update_program.c: the program `update` of units that are laid out. It notes their moments. */
+ls_status ls_update_program(ls_graph **g, ls_compiled *c, const ls_trainer_opts *o);
 ls_status ls_update_device(ls_compiled *c, const ls_device_opts *o); /* sets c->updater */
 static inline bool ls_updates_on_host(const ls_compiled *c)
 {
@@ -89,5 +94,8 @@ ls_status ls_compile_predictions(ls_compiled *out, const ls_graph *model, int64_
 /* FLOPs of a step on this rank: its runs of `micro` and one of `update`. */
 double ls_compiled_flops(const ls_compiled *c);
 double ls_compiled_model_flops(
-    const ls_compiled *c);                        /* without what activation checkpointing computes again */
+    const ls_compiled *c); /* without what activation checkpointing computes again */
+/* The part of a step in which a stage of a pipeline has nothing to do, (p - 1) / (m + p - 1) of p stages and
+ * m micro-batches, if all stages take equally long. */
+double ls_pipeline_idle(const ls_compiled *c);
 double ls_compiled_seconds(const ls_compiled *c); /* 0 without a calibration */

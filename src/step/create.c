@@ -17,6 +17,8 @@ static ls_status bind_units(ls_trainer *t, bool training)
     const ls_units *u = &t->compiled.units;
     for (int i = 0; i < u->n; i++) {
         const char *name = u->units[i].state;
+        if (!ls_unit_is_here(u, i))
+            continue;
         LS_TRY(ls_session_place_of(t->session, (ls_identity){ .what = LS_IS_UNIT, .unit = i }, name,
                                    &t->units[i]));
         if (!training || u->units[i].frozen)
@@ -36,6 +38,14 @@ static ls_status bind_units(ls_trainer *t, bool training)
 static ls_status create_number(ls_session *s, int what, const char *name, bool wanted, ls_place *out)
 {
     return wanted ? ls_session_place_of(s, (ls_identity){ .what = what }, name, out) : LS_OK;
+}
+
+/* The same for each micro-batch of a run of `micro`. */
+static ls_status create_numbers(ls_trainer *t, int what, const char *name, bool wanted, ls_place *out)
+{
+    for (int64_t m = 0; m < t->compiled.unrolled && wanted; m++)
+        LS_TRY(ls_session_place_of(t->session, (ls_identity){ .what = what, .moment = m }, name, &out[m]));
+    return LS_OK;
 }
 
 static int count_buffers(const ls_graph *g)
@@ -80,28 +90,33 @@ static ls_status bind_buffers(ls_trainer *t)
     }
     if (t->group && t->n_buffers)
         LS_TRY(ls_sys_have(t->shared_buffers = ls_sys_malloc(ls_trainer_buffer_bytes(t))));
-    return create_number(t->session, LS_IS_TRACK, "track", micro && has_input(micro, LS_IS_TRACK), &t->track);
+    return create_numbers(t, LS_IS_TRACK, "track", micro && has_input(micro, LS_IS_TRACK), t->track);
 }
 
 /* One tensor for each loss or metric. */
 static ls_status bind_terms(ls_trainer *t, bool training)
 {
     const ls_objective *o = &t->compiled.objective;
+    const int64_t runs = t->compiled.unrolled;
+    const bool results = ls_trainer_has_results(t);
     for (int i = 0; i < o->n; i++) {
         const ls_term *term = &o->terms[i];
-        if (ls_term_has_rows(term))
+        if (ls_term_has_rows(term) && results)
             LS_TRY(ls_session_place_of(t->session, (ls_identity){ .what = LS_IS_ROWS, .unit = i }, term->name,
                                        &t->rows[i]));
-        if (ls_term_has_targets(term))
+        if (ls_term_has_targets(term) && results)
             LS_TRY(ls_session_place_of(t->session, (ls_identity){ .what = LS_IS_TARGETS, .unit = i },
                                        term->name, &t->targets[i]));
     }
-    for (int i = 0; i < t->losses && training; i++)
-        LS_TRY(ls_session_place_of(t->session, (ls_identity){ .what = LS_IS_LOSS, .unit = i }, "loss",
-                                   &t->loss[i]));
-    for (int i = 0; i < o->n_losses && training; i++)
-        LS_TRY(ls_session_place_of(t->session, (ls_identity){ .what = LS_IS_DIVISOR, .unit = i },
-                                   o->terms[i].name, &t->divisor[i]));
+    for (int64_t i = 0; i < runs * t->losses && training && results; i++)
+        LS_TRY(ls_session_place_of(
+            t->session, (ls_identity){ .what = LS_IS_LOSS, .unit = i % t->losses, .moment = i / t->losses },
+            "loss", &t->loss[i]));
+    for (int64_t i = 0; i < runs * o->n_losses && training; i++)
+        LS_TRY(ls_session_place_of(
+            t->session,
+            (ls_identity){ .what = LS_IS_DIVISOR, .unit = i % o->n_losses, .moment = i / o->n_losses },
+            o->terms[i % o->n_losses].name, &t->divisor[i]));
     return LS_OK;
 }
 
@@ -120,14 +135,14 @@ static ls_status bind(ls_trainer *t)
                          &t->eval_predicted));
     LS_TRY(create_number(s, LS_IS_PROBABILITY, "probability", has_output(eval, LS_IS_PROBABILITY),
                          &t->eval_probability));
-    LS_TRY(create_number(s, LS_IS_REAL, "real",
-                         (micro && has_input(micro, LS_IS_REAL)) || has_input(eval, LS_IS_REAL), &t->real));
+    LS_TRY(create_numbers(t, LS_IS_REAL, "real samples", micro && has_input(micro, LS_IS_REAL), t->real));
+    LS_TRY(create_number(s, LS_IS_REAL, "real samples", has_input(eval, LS_IS_REAL), &t->real[0]));
     LS_TRY(create_number(s, LS_IS_LARGEST_LOSS, "largest_loss", training, &t->largest_loss));
     LS_TRY(create_number(s, LS_IS_RATE, "lr", training, &t->lr));
     LS_TRY(create_number(s, LS_IS_STEP, "step", training, &t->step));
     const bool random = micro && has_input(micro, LS_IS_PLACES);
     LS_TRY(create_number(s, LS_IS_SEED, "random_seed", random, &t->random_seed));
-    LS_TRY(create_number(s, LS_IS_PLACES, "sample_places", random, &t->sample_places));
+    LS_TRY(create_numbers(t, LS_IS_PLACES, "sample_places", random, t->sample_places));
     LS_TRY(create_number(s, LS_IS_GRAD_NORM, "grad_norm", training && c->clipping, &t->grad_norm));
     LS_TRY(create_number(s, LS_IS_APPLIED, "applied",
                          training && has_output(c->plans[LS_UPDATE]->graph, LS_IS_APPLIED), &t->applied));
@@ -160,8 +175,12 @@ static ls_status adopt(ls_trainer **out, ls_compiled *compiled, ls_group *group,
     /* a message has the losses, or the divisors and the samples, of each micro-batch */
     const int64_t columns = t->losses > o->n_losses ? t->losses : o->n_losses + 1,
                   message = 1 + compiled->share.count * columns, ranks = t->group ? ls_group_size(group) : 0;
-    t->loss = ls_sys_calloc((size_t)t->losses, sizeof *t->loss);
-    t->divisor = ls_sys_calloc((size_t)o->n_losses, sizeof *t->divisor);
+    const int64_t run = compiled->unrolled;
+    t->real = ls_sys_calloc((size_t)run, sizeof *t->real);
+    t->track = ls_sys_calloc((size_t)run, sizeof *t->track);
+    t->sample_places = ls_sys_calloc((size_t)run, sizeof *t->sample_places);
+    t->loss = ls_sys_calloc((size_t)(run * t->losses), sizeof *t->loss);
+    t->divisor = ls_sys_calloc((size_t)(run * o->n_losses), sizeof *t->divisor);
     t->rows = ls_sys_calloc((size_t)o->n, sizeof *t->rows);
     t->targets = ls_sys_calloc((size_t)o->n, sizeof *t->targets);
     t->each = ls_sys_calloc((size_t)o->n_losses, sizeof *t->each);
@@ -173,9 +192,9 @@ static ls_status adopt(ls_trainer **out, ls_compiled *compiled, ls_group *group,
     t->micro = ls_sys_calloc((size_t)compiled->share.count, sizeof *t->micro);
     t->numbers = ls_sys_calloc((size_t)(compiled->share.count * (o->n_losses + t->losses)),
                                sizeof *t->numbers);
-    if (!t->units || !t->weights || !t->grads || !t->trees || !t->round_to || !t->loss || !t->divisor ||
-        !t->rows || !t->targets || !t->each || !t->own || !t->sums || !t->total || !t->loss_of ||
-        !t->exchange || !t->micro || !t->numbers)
+    if (!t->real || !t->track || !t->sample_places || !t->units || !t->weights || !t->grads || !t->trees ||
+        !t->round_to || !t->loss || !t->divisor || !t->rows || !t->targets || !t->each || !t->own ||
+        !t->sums || !t->total || !t->loss_of || !t->exchange || !t->micro || !t->numbers)
         return ls_fail(LS_E_MEMORY, "out of memory for a trainer");
     for (int64_t k = 0; k < compiled->share.count; k++) {
         t->micro[k].divisor = t->numbers + k * (o->n_losses + t->losses);
@@ -245,7 +264,7 @@ ls_status ls_trainer_from_compiled(ls_trainer **out, ls_compiled *compiled, ls_g
     *out = NULL;
     LS_TRY_TO(s, adopt(&t, compiled, group, plans, &n), fail);
     if (t->group)
-        LS_TRY_TO(s, ls_programs_agree(t->group, n, plans), fail);
+        LS_TRY_TO(s, ls_programs_agree(t->group, &t->compiled.parallel.mesh, n, plans), fail);
     LS_TRY_TO(s, make_session(t, n, plans), fail);
     LS_TRY_TO(s, bind(t), fail);
     LS_TRY_TO(s, map_staging(t), fail);
@@ -284,6 +303,9 @@ void ls_trainer_destroy(ls_trainer **tp)
     free(t->grads);
     free(t->trees);
     free(t->round_to);
+    free(t->real);
+    free(t->track);
+    free(t->sample_places);
     free(t->loss);
     free(t->divisor);
     free(t->rows);

@@ -46,7 +46,7 @@ static void program_text(ls_str *out, int n, ls_plan *const *plans)
 
 static int line_end(const char *text) { return (int)strcspn(text, "\n"); }
 
-static ls_status difference(const char *here, const char *there, int rank)
+static ls_status difference(const char *here, const char *there, int rank, int root)
 {
     int line = 1;
     while (*here && *there && line_end(here) == line_end(there) &&
@@ -56,14 +56,24 @@ static ls_status difference(const char *here, const char *there, int rank)
         line++;
     }
     return ls_fail(LS_E_USAGE,
-                   "rank %d would run another program than rank 0; the first difference is line %d:\n  rank "
-                   "0: %.*s\n  rank %d: %.*s\n"
+                   "rank %d would run another program than rank %d; the first difference is line %d:\n  rank "
+                   "%d: %.*s\n  rank %d: %.*s\n"
                    "All ranks need the same recipe, the same build and the same instruction set (isa:)",
-                   rank, line, *there ? line_end(there) : 5, *there ? there : "(end)", rank,
+                   rank, root, line, root, *there ? line_end(there) : 5, *there ? there : "(end)", rank,
                    *here ? line_end(here) : 5, *here ? here : "(end)");
 }
 
-ls_status ls_programs_agree(ls_group *g, int n, ls_plan *const *plans)
+/* The first rank that runs the same programs as this one: that of its stage. */
+static int first_alike(const ls_mesh *m, int rank)
+{
+    const char *pipeline = ls_mesh_axis(m, LS_ROLE_PIPELINE);
+    int r = 0;
+    while (ls_mesh_position(m, r, pipeline) != ls_mesh_position(m, rank, pipeline))
+        r++;
+    return r;
+}
+
+ls_status ls_programs_agree(ls_group *g, const ls_mesh *mesh, int n, ls_plan *const *plans)
 {
     const int ranks = ls_group_size(g), rank = ls_group_rank(g);
     ls_str text = { 0 };
@@ -75,16 +85,19 @@ ls_status ls_programs_agree(ls_group *g, int n, ls_plan *const *plans)
         s = ls_group_all_gather(g, mine, sizeof mine, all);
     bool same = true;
     for (int r = 1; r < ranks && s == LS_OK; r++)
-        same = same && all[2 * r] == all[0] && all[2 * r + 1] == all[1];
-    if (s == LS_OK && !same) {
-        char *first = ls_sys_calloc(1, (size_t)all[1] + 1);
+        same = same && !memcmp(&all[2 * r], &all[2 * first_alike(mesh, r)], sizeof mine);
+    for (int root = 0; root < ranks && s == LS_OK && !same; root++) {
+        if (first_alike(mesh, root) != root)
+            continue;
+        const size_t length = (size_t)all[2 * root + 1];
+        char *first = ls_sys_calloc(1, length + 1);
         s = ls_ranks_agree(g, ls_sys_have(first));
-        if (s == LS_OK && rank == 0)
+        if (s == LS_OK && rank == root)
             memcpy(first, ls_str_text(&text), text.len);
         if (s == LS_OK)
-            s = ls_group_broadcast(g, first, (size_t)all[1], 0);
-        if (s == LS_OK && (all[2 * rank] != all[0] || all[2 * rank + 1] != all[1])) {
-            s = difference(ls_str_text(&text), first, rank);
+            s = ls_group_broadcast(g, first, length, root);
+        if (s == LS_OK && first_alike(mesh, rank) == root && memcmp(mine, &all[2 * root], sizeof mine) != 0) {
+            s = difference(ls_str_text(&text), first, rank, root);
             ls_group_fail(g, s, ls_error_message());
         } else if (s == LS_OK) {
             s = ls_group_barrier(g); /* ends with the message of the rank that differs */

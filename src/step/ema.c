@@ -11,6 +11,8 @@ static ls_status exchange_all(ls_trainer *t)
     const ls_place scratch = ls_session_spare(t->session, t->compiled.spares.scratch);
     for (int i = 0; i < u->trained; i++) {
         ls_place ema;
+        if (!ls_unit_is_here(u, i))
+            continue;
         LS_TRY(ls_session_place_of(t->session,
                                    (ls_identity){ .what = LS_IS_MOMENT, .unit = i, .moment = LS_EMA },
                                    u->units[i].state, &ema));

@@ -1,4 +1,4 @@
-/* evaluate.c - evaluates a batch, or a whole split whose samples the ranks share. */
+/* evaluate.c - evaluates a whole split, whose samples the ranks share. evaluate_batch.c evaluates a batch. */
 #include "evaluate.h"
 
 #include <math.h>
@@ -13,54 +13,6 @@
 #include "comm/group_calls.h"
 #include "sums.h"
 #include "trainer.h"
-
-/* Fetches the results that the caller of ls_trainer_eval asks for, and waits. `wide` has room for rows of
- * f64. */
-static ls_status fetch(const ls_trainer *t, float *loss, double *wide, int32_t *predicted, float *probability)
-{
-    const ls_place *rows = &t->rows[0];
-    if (loss)
-        LS_TRY(ls_session_fetch(rows, wide ? (void *)wide : loss, ls_type_bytes(&rows->type)));
-    if (predicted)
-        LS_TRY(ls_session_fetch(&t->eval_predicted, predicted, ls_type_bytes(&t->eval_predicted.type)));
-    if (probability)
-        LS_TRY(ls_session_fetch(&t->eval_probability, probability, ls_type_bytes(&t->eval_probability.type)));
-    LS_TRY(ls_session_wait(t->session));
-    for (int64_t i = 0; wide && i < ls_type_count(&rows->type); i++)
-        loss[i] = (float)wide[i];
-    return LS_OK;
-}
-
-/* Tells a program whose rows compare samples how many of the batch are not padding. */
-static ls_status put_real(const ls_trainer *t, int64_t real)
-{
-    const int32_t n = (int32_t)real;
-    return ls_place_present(&t->real) ? ls_session_write(&t->real, &n, sizeof n) : LS_OK;
-}
-
-ls_status ls_trainer_eval(ls_trainer *t, const void *inputs, const int32_t *targets, float *loss,
-                          int32_t *predicted, float *probability)
-{
-    LS_ARG(t);
-    LS_ARG(inputs);
-    LS_ARG(targets);
-    LS_TRAINER_USE(t);
-    if (probability && !ls_place_present(&t->eval_probability))
-        return ls_fail(LS_E_ARG, "a language model's evaluation gives no probabilities");
-    if (predicted && !ls_place_present(&t->eval_predicted))
-        return ls_fail(LS_E_ARG, "the model has no output \"logits\", so it predicts no classes");
-    LS_TRY(ls_trainer_feed_pair(t, inputs, targets, -1, "ls_trainer_eval"));
-    double *wide = NULL;
-    if (loss && t->rows[0].type.dtype == LS_F64)
-        LS_TRY(ls_sys_have(wide = ls_sys_malloc(ls_type_bytes(&t->rows[0].type))));
-    ls_status s = put_real(t, t->compiled.eval_batch);
-    if (s == LS_OK)
-        s = ls_trainer_eval_fed(t);
-    if (s == LS_OK)
-        s = fetch(t, loss, wide, predicted, probability);
-    free(wide);
-    return s;
-}
 
 /* The sums of a rank: this struct, followed by the sums of each term. */
 typedef struct split_sums {
@@ -272,8 +224,8 @@ static ls_status combine(split_sums *s, const ls_trainer *t)
     if (status == LS_OK)
         clear(s, o);
     for (int r = 0; r < ranks && status == LS_OK; r++)
-        if (ls_mesh_position(mesh, r, ls_mesh_model_axes(mesh)) == 0)
-            /* the others computed the same samples as position 0 of their model axes */
+        if (ls_mesh_has_results(mesh, r))
+            /* the others computed parts of the same samples */
             merge(s, (const split_sums *)(const void *)(all + bytes * (size_t)r), o);
     free(all);
     return status;
@@ -363,7 +315,7 @@ static ls_status combine_pairs(ls_confusion *c, const ls_trainer *t)
         if (s == LS_OK)
             memset(mine, 0, sizeof *mine * (size_t)part);
         for (int r = 0; r < ls_group_size(t->group) && s == LS_OK; r++)
-            for (int64_t i = 0; i < part && ls_mesh_position(mesh, r, ls_mesh_model_axes(mesh)) == 0; i++)
+            for (int64_t i = 0; i < part && ls_mesh_has_results(mesh, r); i++)
                 mine[i] += ((const int64_t *)all)[(int64_t)r * part + i];
         free(all);
     }
@@ -442,10 +394,12 @@ ls_status ls_evaluate(ls_trainer *t, const ls_dataset *set, const ls_ui *ui, ls_
         if (status == LS_OK)
             status = ls_trainer_feed(t, &b);
         if (status == LS_OK)
-            status = put_real(t, real_of(&order, b.step, rank));
+            status = ls_trainer_put_real(t, real_of(&order, b.step, rank));
         if (status == LS_OK)
             status = ls_trainer_eval_fed(t);
-        if (status == LS_OK)
+        if (status == LS_OK && !ls_trainer_has_results(t))
+            status = ls_session_wait(t->session);
+        else if (status == LS_OK)
             status = add_batch(s, &pairs, &rows, t, &order, &b, rank);
         if (status == LS_OK) {
             evaluate_show(ui, (k + 1) * order.global_batch, set->n, start);

@@ -46,7 +46,7 @@ static ls_status not_of_samples(const char *name, const ls_type *type)
 static ls_status bind_input(ls_trainer *t, const ls_node *n, bool evaluates)
 {
     const char *name = field_name(n);
-    const int64_t batch = evaluates ? t->compiled.eval_batch : t->compiled.micro_batch;
+    const int64_t batch = evaluates ? t->compiled.eval_batch : t->compiled.micro_batch * t->compiled.unrolled;
     const int k = ls_trainer_field_find(t, name);
     ls_trainer_field *f = &t->fields[k < 0 ? t->n_fields : k];
     const bool same = evaluates && f->at && ls_source_is(n).what == LS_IS_NAMED;
@@ -270,8 +270,11 @@ ls_status ls_trainer_fill(ls_trainer *t, int64_t k)
                            (size_t)(batch * ls_type_count(type)) * ls_dtype_size(fed->type);
         if (!at)
             continue;
-        if (fed->type != type->dtype)
-            LS_TRY(convert(t, f, type, batch, from, &from));
+        const char *all = from;
+        for (int64_t m = 0; fed->type != type->dtype && m < (evaluates ? 1 : t->compiled.unrolled); m++)
+            LS_TRY(convert(t, f, type, batch + m,
+                           all + (size_t)(m * ls_type_count(type)) * ls_dtype_size(fed->type),
+                           m ? &(const char *){ NULL } : &from));
         LS_TRY(ls_session_bind(at, from));
     }
     return LS_OK;

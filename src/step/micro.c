@@ -97,24 +97,29 @@ static ls_status micro_prepare(ls_trainer *t, int64_t k, bool moves)
     /* as in data/order.c: row r of micro-batch m is sample m + r M of the step */
     m->places[0] = number;
     m->places[1] = c->micro_batches;
-    LS_TRY(ls_trainer_fill(t, k));
+    const int64_t at = k % c->unrolled;
+    if (!at)
+        LS_TRY(ls_trainer_fill(t, k));
     for (int i = 0; i < c->objective.n_losses; i++)
-        LS_TRY(ls_put_number(&t->divisor[i], &m->divisor[i], divisor(t, k, i)));
-    if (ls_place_present(&t->real))
-        LS_TRY(ls_session_put(&t->real, &m->real, sizeof m->real));
-    if (ls_place_present(&t->track))
-        LS_TRY(ls_session_put(&t->track, &m->track, sizeof m->track));
-    return ls_place_present(&t->sample_places)
-               ? ls_session_put(&t->sample_places, m->places, sizeof m->places)
+        LS_TRY(ls_put_number(&t->divisor[at * c->objective.n_losses + i], &m->divisor[i], divisor(t, k, i)));
+    if (ls_place_present(&t->real[at]))
+        LS_TRY(ls_session_put(&t->real[at], &m->real, sizeof m->real));
+    if (ls_place_present(&t->track[at]))
+        LS_TRY(ls_session_put(&t->track[at], &m->track, sizeof m->track));
+    return ls_place_present(&t->sample_places[at])
+               ? ls_session_put(&t->sample_places[at], m->places, sizeof m->places)
                : LS_OK;
 }
 
 ls_status ls_trainer_micro(ls_trainer *t, int64_t k)
 {
-    LS_TRY(micro_prepare(t, k, true));
+    const int64_t n = t->compiled.unrolled;
+    for (int64_t m = k; m < k + n; m++)
+        LS_TRY(micro_prepare(t, m, true));
     LS_TRY(ls_trainer_program(t, LS_MICRO));
-    for (int i = 0; i < t->losses; i++)
-        LS_TRY(ls_fetch_number(&t->loss[i], &t->micro[k].loss[i]));
+    for (int64_t i = 0; i < n * t->losses; i++)
+        if (ls_place_present(&t->loss[i])) /* else another rank has the losses */
+            LS_TRY(ls_fetch_number(&t->loss[i], &t->micro[k + i / t->losses].loss[i % t->losses]));
     return LS_OK;
 }
 
@@ -127,13 +132,15 @@ typedef struct finding {
     char text[1024];
 } finding;
 
-/* Runs micro-batch k of every rank and checks every value. *out: the bad number of the earliest step of the
- * program, the same on all ranks. */
+/* Runs micro-batch k of every rank (in a pipeline with those that are in the same run) and checks every
+ * value. *out: the bad number of the earliest step of the program, the same on all ranks. */
 static ls_status micro_look(ls_trainer *t, int64_t k, finding *out)
 {
     finding mine = { .step = INT_MAX, .number = number_of(&t->compiled.share, k) }, *all = &mine;
     LS_TRY(ls_trainer_round_weights(t));
-    LS_TRY(micro_prepare(t, k, false));
+    const int64_t first = k / t->compiled.unrolled * t->compiled.unrolled;
+    for (int64_t m = first; m < first + t->compiled.unrolled; m++)
+        LS_TRY(micro_prepare(t, m, false));
     ls_session_clear(&t->largest_loss); /* it has the value of the bad step */
     const ls_status s = ls_session_run(t->session, t->session_plan[LS_MICRO], true);
     t->rounded = !t->compiled.gradients_in_weights;
@@ -194,7 +201,7 @@ static ls_status explain_loss(ls_trainer *t)
 static ls_status explain_gradient(ls_trainer *t)
 {
     finding f = { .step = INT_MAX };
-    for (int64_t k = 0; k < t->compiled.share.count && f.step == INT_MAX; k++)
+    for (int64_t k = 0; k < t->compiled.share.count && f.step == INT_MAX; k += t->compiled.unrolled)
         LS_TRY(micro_look(t, k, &f));
     if (f.step == INT_MAX)
         return ls_fail(LS_E_NUMERIC,

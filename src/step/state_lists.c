@@ -16,8 +16,7 @@ typedef struct listing {
     const ls_compiled *compiled;
     ls_session *session; /* NULL: without memory */
     ls_arena *arena;
-    bool *has_moment[LS_STORED_MOMENTS]; /* [units]: an optimizer may have another rule for each */
-    const ls_node **others;              /* states that belong to no unit */
+    const ls_node **others; /* states that belong to no unit */
     int n_others;
 } listing;
 
@@ -37,15 +36,13 @@ static int state_lists_by_name(const void *a, const void *b)
     return strcmp(name_of(*(const ls_node *const *)a), name_of(*(const ls_node *const *)b));
 }
 
-/* Finds, among the states of all programs, the kinds of moments and the states that belong to no unit. */
+/* Finds, among the states of all programs, those that belong to no unit. */
 static ls_status find_states(listing *l)
 {
     const ls_compiled *c = l->compiled;
     int nodes = 0;
     for (int p = 0; p < LS_PROGRAMS; p++)
         nodes += c->plans[p] ? c->plans[p]->graph->n_nodes : 0;
-    for (int m = 0; m < LS_STORED_MOMENTS; m++)
-        l->has_moment[m] = LS_ARENA_ARRAY(l->arena, bool, c->units.n);
     l->others = LS_ARENA_ARRAY(l->arena, const ls_node *, nodes);
     LS_TRY(ls_arena_status(l->arena));
     for (int p = 0; p < LS_PROGRAMS; p++) {
@@ -54,9 +51,7 @@ static ls_status find_states(listing *l)
             const ls_node *n = g->nodes[i];
             if (n->op != &ls_op_buffer && n->op != &ls_op_state)
                 continue;
-            if (ls_source_is(n).what == LS_IS_MOMENT)
-                l->has_moment[ls_source_is(n).moment][ls_source_is(n).unit] = true;
-            else if (!ls_is_parameters(ls_source_is(n)))
+            if (ls_source_is(n).what != LS_IS_MOMENT && !ls_is_parameters(ls_source_is(n)))
                 add_other(l, n);
         }
     }
@@ -87,12 +82,12 @@ static ls_status append_slots(appending *a, listing *l, ls_identity is)
     LS_TRY(ls_arena_status(l->arena));
     for (int i = 0; i < u->n && l->session; i++) {
         is.unit = i;
-        if (!moments || l->has_moment[is.moment][i])
+        if (ls_unit_is_here(u, i) && (!moments || u->units[i].moments >> is.moment & 1))
             LS_TRY(ls_session_place_of(l->session, is, u->units[i].state, &flat[i]));
     }
     for (int i = 0; i < u->n_slots; i++) {
         const ls_slot *s = &u->slots[i];
-        if (moments && !l->has_moment[is.moment][s->unit])
+        if (moments && !(u->units[s->unit].moments >> is.moment & 1))
             continue;
         ls_local_shard *h = LS_ARENA_NEW(l->arena, ls_local_shard);
         LS_TRY(ls_sys_have(h));

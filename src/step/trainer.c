@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "comm/axes.h"
 #include "comm/group_calls.h"
 
 /* Exchanges requests and losses with the other ranks. Each rank sends its request and its losses; t->loss_of
@@ -29,6 +30,8 @@ static ls_status exchange(ls_trainer *t)
         p.rank = r;
         s = ls_parallel_share(&share, &p, c->micro_batches);
         t->requested |= (uint32_t)in[(1 + count) * r];
+        if (!ls_mesh_has_results(&c->parallel.mesh, r))
+            continue;
         for (int64_t k = 0; k < share.count && s == LS_OK; k++)
             memcpy(t->loss_of + (share.first + k * share.stride) * t->losses,
                    in + (1 + count) * r + 1 + k * t->losses, sizeof(double) * (size_t)t->losses);
@@ -82,10 +85,10 @@ static ls_status run_micro_batches(ls_trainer *t)
     ls_session_clear(&t->largest_loss);
     for (int i = 0; i < c->units.trained; i++)
         ls_tree_begin(&t->trees[i]);
-    for (int64_t k = 0; k < c->share.count; k++) {
+    for (int64_t k = 0; k < c->share.count; k += c->unrolled) {
         LS_TRY(ls_trainer_micro(t, k));
         for (int i = 0; i < c->units.trained; i++)
-            ls_tree_add(&t->trees[i], k + 1 == c->share.count);
+            ls_tree_add(&t->trees[i], k + c->unrolled == c->share.count);
     }
     t->buffers_moved = t->n_buffers > 0;
     return LS_OK;
@@ -120,7 +123,8 @@ static ls_status trainer_run(ls_trainer *t, double lr, bool nothing)
     LS_TRY(ls_session_wait(t->session));
     for (int64_t k = 0; k < t->compiled.share.count && !nothing; k++)
         for (int i = 0; i < t->losses; i++)
-            t->loss_of[k * t->losses + i] = ls_number_of(&t->loss[i], &t->micro[k].loss[i]);
+            t->loss_of[k * t->losses + i] = ls_number_of(&t->loss[k % t->compiled.unrolled * t->losses + i],
+                                                         &t->micro[k].loss[i]);
     return LS_OK;
 }
 

@@ -95,9 +95,11 @@ struct ls_trainer {
     bool buffers_moved;   /* the buffers of rank 0 changed after the last broadcast; all ranks agree */
     ls_undo undo;         /* the values that a skipped step puts back */
     /* Inputs and outputs of the programs. If the programs lack one, its place has no session. */
-    ls_place real, lr, step, largest_loss;
-    ls_place *loss;    /* [losses]: the objective; with several losses then each of them */
-    ls_place *divisor; /* [objective.n_losses] */
+    ls_place lr, step, largest_loss;
+    /* Those of `micro`, for each micro-batch that a run of it computes. */
+    ls_place *real, *track, *sample_places; /* [unrolled] */
+    ls_place *loss;    /* [unrolled][losses]: the objective; with several losses then each of them */
+    ls_place *divisor; /* [unrolled][objective.n_losses] */
     ls_place *rows;    /* [objective.n]: of an evaluation */
     ls_place *targets; /* [objective.n]: the same; of terms that have any */
     int losses;
@@ -109,8 +111,7 @@ struct ls_trainer {
     double *total;   /* [objective.n_losses + 1]: the divisors of the step */
     int64_t samples; /* of the step, over all ranks; -1: only its targets are known */
     ls_metric *each; /* [objective.n_losses]: with several losses, the value of each in the last step */
-    ls_place track;
-    ls_place random_seed, sample_places; /* with `step`, they decide the masks of dropout */
+    ls_place random_seed; /* with `step` and `sample_places`, it decides the masks of dropout */
     ls_place eval_predicted, eval_probability;
     ls_place grad_norm, applied, loss_scale;
     double *loss_of;         /* [M][losses]: of the step's micro-batches */
@@ -156,6 +157,14 @@ struct ls_trainer {
  * of them, in a copy. Also after a failure, ls_trainer_forget_whole releases list and copy. Collective. */
 ls_status ls_trainer_whole(ls_trainer *t, ls_tensor_list *out);
 void ls_trainer_forget_whole(ls_trainer *t, ls_tensor_list *l); /* local */
+/* Whether this rank has losses, metrics and predictions: in a pipeline those of the last stage do. */
+static inline bool ls_trainer_has_results(const ls_trainer *t)
+{
+    const ls_sharding *s = &t->compiled.units.sharding;
+    return s->stage >= s->stages - 1;
+}
+/* Tells an evaluation whose rows compare samples how many of the batch are not padding. */
+ls_status ls_trainer_put_real(const ls_trainer *t, int64_t real);
 ls_status ls_trainer_enter(ls_trainer **entered, ls_trainer *t, const char *function);
 void ls_trainer_leave(ls_trainer **entered);
 

@@ -3,6 +3,8 @@
 #include "base/field.h"
 #include "comm/axes.h"
 #include "compile.h"
+#include "graph/identity.h"
+#include "ops/rules.h"
 
 /* Gives the parameters of unit i to an optimizer that works on whole parameters. Such an optimizer is refused
  * where an axis shards a parameter of the unit, and where units are kept in host memory. */
@@ -55,12 +57,23 @@ ls_status ls_update_device(ls_compiled *c, const ls_device_opts *o)
     return ls_device_host(&c->updater, &c->device, o);
 }
 
-ls_status ls_update_program(ls_graph **g, const ls_compiled *c, const ls_trainer_opts *o)
+/* Notes the moments of each unit, also of those that only other ranks have: a checkpoint lists them all. */
+static void note_moments(ls_units *u, const ls_graph *g)
+{
+    for (int i = 0; i < u->n; i++)
+        u->units[i].moments = 0;
+    for (int i = 0; i < g->n_nodes; i++)
+        if (g->nodes[i]->op == &ls_op_state && ls_source_is(g->nodes[i]).what == LS_IS_MOMENT)
+            u->units[ls_source_is(g->nodes[i]).unit].moments |= 1U << ls_source_is(g->nodes[i]).moment;
+}
+
+/* all: of all units, as one rank would have it. */
+static ls_status build(ls_graph **g, const ls_compiled *c, const ls_trainer_opts *o, bool all)
 {
     const ls_units *u = &c->units;
     const ls_sharding *s = &u->sharding;
     const ls_parallel *p = &o->parallel;
-    const char *model = ls_mesh_axis(&p->mesh, LS_ROLE_TENSOR);
+    const char *model = ls_mesh_axes_of(&p->mesh, LS_ROLES_PARTS);
     ls_update_opts update = { .optimizer = o->optimizer,
                               .clip_norm = o->clip_norm,
                               .ema_decay = o->ema_decay,
@@ -75,9 +88,11 @@ ls_status ls_update_program(ls_graph **g, const ls_compiled *c, const ls_trainer
                               .model = model,
                               .models = ls_mesh_group_size(&p->mesh, model) };
     LS_TRY(ls_graph_create(g, "update"));
+    (*g)->keeps_sources = u->sharding.stages > 1; /* also where nothing is trained */
     ls_update_unit *units = LS_ARENA_ARRAY(&(*g)->arena, ls_update_unit, u->trained);
     for (int i = 0; units && i < u->trained; i++)
         units[i] = (ls_update_unit){ .name = u->units[i].state,
+                                     .elsewhere = !all && !ls_unit_is_here(u, i),
                                      .type = LS_TYPE(u->dtype, u->units[i].slice),
                                      .via = u->units[i].reduce,
                                      .weights = u->units[i].weights,
@@ -95,4 +110,14 @@ ls_status ls_update_program(ls_graph **g, const ls_compiled *c, const ls_trainer
     if (status != LS_OK)
         ls_graph_destroy(g);
     return status;
+}
+
+ls_status ls_update_program(ls_graph **g, ls_compiled *c, const ls_trainer_opts *o)
+{
+    LS_TRY(build(g, c, o, true));
+    note_moments(&c->units, *g);
+    if (c->units.sharding.stages == 1)
+        return LS_OK;
+    ls_graph_destroy(g);
+    return build(g, c, o, false);
 }

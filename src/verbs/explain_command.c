@@ -17,8 +17,8 @@ static void head_text(ls_str *out, const ls_compiled_recipe *c, int64_t rank)
         ls_str_printf(out, " as rank %lld of %d runs it: ", (long long)rank, c->ranks);
         ls_layout_text(out, s);
     }
-    ls_str_printf(out, "\n%lld x program micro (%lld samples each", (long long)s->share.count,
-                  (long long)s->micro_batch);
+    ls_str_printf(out, "\n%lld x program micro (%lld samples each", (long long)ls_compiled_runs(s),
+                  (long long)(s->unrolled * s->micro_batch));
     if (c->ranks > 1) {
         ls_str_add(out, "; micro-batch");
         for (int64_t i = 0; i < s->share.count && i < 4; i++)

@@ -1,5 +1,6 @@
 /* plan_command.c - `lockstep plan`: compile the step for any mesh, run nothing, print what it needs. No data
  * is read, no rank is started. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/hash.h"
@@ -7,6 +8,7 @@
 #include "base/str.h"
 #include "plan_compare.h"
 #include "plan_search.h"
+#include "plan_stages.h"
 #include "recipe/shared_model.h"
 #include "step_cost.h"
 
@@ -53,7 +55,7 @@ static void head_text(ls_str *out, const ls_compiled_recipe *c, const ls_step_co
         ls_str_printf(out, " of %lld and %lld tokens", (long long)c->recipe->data.source_length,
                       (long long)c->recipe->data.target_length);
     if (c->ranks > 1)
-        ls_str_printf(out, ", of which a rank computes %lld", (long long)cost->runs);
+        ls_str_printf(out, ", of which a rank computes %lld", (long long)step->share.count);
     ls_str_printf(out, "; compute %s%s%s, %.3f GFLOP%s\n",
                   ls_dtype_name(step->units.dtype == LS_F64 ? LS_F64 : c->recipe->precision.param),
                   *c->recipe->precision.modules ? ", " : "", c->recipe->precision.modules, 1e-9 * cost->flops,
@@ -95,6 +97,7 @@ static void memory_text(ls_str *out, const ls_compiled_recipe *c, const ls_step_
                   ls_format_bytes(b, f->io));
     ls_str_printf(out, ", arena %s", ls_format_bytes(a, f->arena));
     part_text(out, m->apart ? "mirror of the arena in the window" : "arena in the window", f->symmetric);
+    part_text(out, "mailboxes between stages", f->mailboxes);
     part_text(out, "sums of micro-batches", m->spares.level_bytes);
     if (m->spares.level_bytes)
         ls_str_printf(out, " (%d buffers; train.accumulate: running needs 1)", c->step.tree_buffers);
@@ -231,11 +234,13 @@ static void promise_text(ls_str *out, const ls_compiled_recipe *c, const ls_step
                       ls_dtype_name(c->recipe->precision.param), ls_dtype_name(c->step.parallel.reduce));
 }
 
-static ls_status plan_text(const ls_ui *ui, const ls_compiled_recipe *c, const ls_step_cost *cost)
+static ls_status plan_text(const ls_ui *ui, const ls_compiled_recipe *c, const ls_step_cost *cost,
+                           const ls_plan_stage *stages)
 {
     ls_str s = { 0 };
     head_text(&s, c, cost);
     memory_text(&s, c, cost);
+    ls_plan_stages_text(&s, stages, c);
     collectives_text(&s, cost);
     copies_text(&s, cost);
     time_text(&s, c, cost);
@@ -247,7 +252,8 @@ static ls_status plan_text(const ls_ui *ui, const ls_compiled_recipe *c, const l
     return ls_print_result(ui->out, &s);
 }
 
-static ls_status plan_json(const ls_ui *ui, const ls_compiled_recipe *c, const ls_step_cost *cost)
+static ls_status plan_json(const ls_ui *ui, const ls_compiled_recipe *c, const ls_step_cost *cost,
+                           const ls_plan_stage *stages)
 {
     ls_json j = { 0 };
     ls_str layout = { 0 };
@@ -263,6 +269,7 @@ static ls_status plan_json(const ls_ui *ui, const ls_compiled_recipe *c, const l
     ls_json_int(&j, "frozen", ls_units_frozen(&c->step.units));
     ls_json_int(&j, "micro_batches", c->step.micro_batches);
     ls_step_cost_json(&j, "rank", cost);
+    ls_plan_stages_json(&j, stages, c);
     if (c->calibration)
         ls_json_text(&j, "speeds", *c->calibration->source ? c->calibration->source : "measured");
     ls_json_object(&j, "programs");
@@ -290,7 +297,11 @@ ls_status ls_plan_command(const ls_plan_command_opts *o, const ls_ui *ui)
         return s;
     }
     ls_step_cost_of(&cost, &c);
-    s = (o->json ? plan_json : plan_text)(ui, &c, &cost);
+    ls_plan_stage *stages = NULL;
+    s = ls_plan_stages_make(&stages, &cost, &c, o);
+    if (s == LS_OK)
+        s = (o->json ? plan_json : plan_text)(ui, &c, &cost, stages);
+    free(stages);
     ls_compiled_recipe_release(&c);
     return s;
 }

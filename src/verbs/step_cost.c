@@ -17,7 +17,7 @@
 static size_t loader_bytes(const ls_compiled *s)
 {
     const ls_loader_options o = { LS_LOADER_DEFAULTS };
-    const size_t step = (size_t)s->share.count * ls_field_bytes(s->plans[LS_MICRO]->graph),
+    const size_t step = (size_t)ls_compiled_runs(s) * ls_field_bytes(s->plans[LS_MICRO]->graph),
                  eval = s->eval_batch == s->micro_batch ? 0 : ls_field_bytes(s->plans[LS_EVAL]->graph);
     return ls_loader_bytes(step, o.ring) + (eval ? ls_loader_bytes(eval, o.ring) : 0);
 }
@@ -35,13 +35,13 @@ void ls_step_cost_of(ls_step_cost *out, const ls_compiled_recipe *c)
     const ls_compiled *s = &c->step;
     *out = (ls_step_cost){ .memory = ls_compiled_memory(s),
                            .micro_batch = s->micro_batch,
-                           .runs = s->share.count,
+                           .runs = ls_compiled_runs(s),
                            .flops = ls_compiled_flops(s),
                            .seconds = ls_compiled_seconds(s) };
-    out->n_traffic = ls_plan_traffic(out->traffic, 0, s->plans[LS_MICRO], s->share.count);
+    out->n_traffic = ls_plan_traffic(out->traffic, 0, s->plans[LS_MICRO], ls_compiled_runs(s));
     out->n_traffic = ls_plan_traffic(out->traffic, out->n_traffic, s->plans[LS_UPDATE], 1);
     ls_plans_transfers(&out->transfers, LS_PROGRAMS, s->plans,
-                       (int64_t[LS_PROGRAMS]){ [LS_MICRO] = s->share.count, [LS_UPDATE] = 1 });
+                       (int64_t[LS_PROGRAMS]){ [LS_MICRO] = ls_compiled_runs(s), [LS_UPDATE] = 1 });
     out->copying = copy_seconds(&out->transfers, c->calibration);
     out->seconds += out->seconds > 0 ? out->copying : 0;
     for (int i = 0; i < out->n_traffic; i++) {
@@ -70,6 +70,7 @@ static void memory_json(ls_json *j, const ls_step_cost *s)
     ls_json_int(j, "io", (int64_t)f->io);
     ls_json_int(j, "arena", (int64_t)f->arena);
     ls_json_int(j, "window_arena", (int64_t)f->symmetric);
+    ls_json_int(j, "mailboxes", (int64_t)f->mailboxes);
     ls_json_int(j, "micro_batch_sums", (int64_t)m->spares.level_bytes);
     ls_json_int(j, "buffer_copies", (int64_t)m->spares.undo_bytes);
     ls_json_int(j, "scratch", (int64_t)m->spares.scratch_bytes);

@@ -28,7 +28,7 @@ void ls_train_describe(const ls_loop *l, const ls_train_start *start)
     ls_group *g = l->group;
     const ls_recipe *r = l->recipe;
     char device[64] = "", hardware[64], machine[80] = "", total[32], arena[32], mesh[128], seconds[32] = "",
-         share[48] = "", trained[96] = "", by[64];
+         share[112] = "", trained[96] = "", by[64];
     const int64_t all = c->units.parameters, frozen = ls_units_frozen(&c->units);
     ls_log_info("data   %s", start->data);
     if (frozen)
@@ -57,6 +57,10 @@ void ls_train_describe(const ls_loop *l, const ls_train_start *start)
                     ls_mesh_text(mesh, &c->parallel.mesh), how ? how : "");
         free(how);
         snprintf(share, sizeof share, ", %lld of them on each rank", (long long)c->share.count);
+        if (c->units.sharding.stages > 1)
+            ls_snprintf(share, sizeof share,
+                        ", %lld of them on each rank, which is idle for %.0f %% of a step",
+                        (long long)c->share.count, 100 * ls_pipeline_idle(c));
     }
     ls_str environment = { 0 };
     ls_train_environment(&environment, l, start->threads_by);

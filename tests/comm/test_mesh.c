@@ -61,7 +61,7 @@ static void refusals_show_the_arithmetic(void **state)
         { "dp:-1", 4, "axis dp has -1 ranks", "auto" },
         { "dp:1000000 shard:1000000 tp:1000000", 4, "= 1000000000000000000, but there are 4 ranks", "" },
         { "dp:2 dp:2", 4, "axis dp is there twice", "" },
-        { "dp:2 pp:2", 4, "no axis 'pp'", "only dp, data_parallel, shard, tp and cp have a role" },
+        { "dp:2 zz:2", 4, "no axis 'zz'", "only dp, data_parallel, shard, tp, cp and pp have" },
         { "", 4, "1 to 8 axes", "not 0" },
         { "dp:0", 0, "0 ranks", "1 to 1000000" },
     };

@@ -196,16 +196,18 @@ static void what_belongs_to_another_device_is_refused(void **state)
 static void layouts_that_no_number_of_ranks_makes_right(void **state)
 {
     (void)state;
-    REFUSED("model: {type: vit}\ndata: {type: mnist}\nparallel:\n  mesh: {dp: 2, pp: 2}\n",
-            "here.yaml:4: parallel.mesh: mesh: there is no axis 'pp'");
+    REFUSED("model: {type: vit}\ndata: {type: mnist}\nparallel:\n  mesh: {dp: 2, zz: 2}\n",
+            "here.yaml:4: parallel.mesh: mesh: there is no axis 'zz'");
+    SET_REFUSED("parallel={mesh: {pp: 2}, stages: [3, x]}", "parallel.stages: '3 x' is neither auto nor");
+    SET_REFUSED("parallel.stages=[3, 5]", "--set parallel.stages: has no effect: the mesh has no axis");
     SET_REFUSED("parallel.tensor=q_proj",
                 "--set parallel.tensor: 'q_proj' is neither auto nor words colwise:MODULE");
     REFUSED("model: {type: vit}\ndata: {type: mnist}\nparallel:\n  gather: map\n  offload: cpu\n",
             "here.yaml:4: parallel.gather: map keeps", "copy or auto");
     SET_REFUSED("parallel.mesh={dp: 2, rows: {size: 2}}",
-                "axis rows: {size: N, role: replicate | shard | tensor | context} is needed");
+                "axis rows: {size: N, role: replicate | shard | tensor | context | pipeline} is needed");
     SET_REFUSED("parallel.mesh={dp: 2, rows: {size: 2, role: column}}",
-                "axis rows: {size: N, role: replicate | shard | tensor | context} is needed");
+                "axis rows: {size: N, role: replicate | shard | tensor | context | pipeline} is needed");
     SET_REFUSED("parallel.data=hybrid", "--set parallel.data: hybrid shards over an axis shard",
                 "has no axis shard", "{dp: auto, shard: 2}");
     SET_REFUSED("parallel={data: hybrid, mesh: {shard: 2, dp: auto}}",

@@ -45,6 +45,7 @@ static const char *other_value(const ls_key *k, char buffer[64])
         { "parallel.mesh", "{dp: auto, tp: 1}" },
         { "parallel.units", "\"size:1e6\"" },
         { "parallel.tensor", "colwise:fc1 rowwise:fc2" },
+        { "parallel.stages", "3 5" },
         { "model.init", WEIGHTS },
         { "parallel.reshard_after_forward", "false" },
         { "parallel.recompute", "\"class:EncoderBlock\"" },
@@ -175,6 +176,8 @@ static int conditions(const ls_key *k, const char **sets, char (*made)[64])
         sets[n++] = "optimizer.momentum=0.5";
     if (!strcmp(k->key, "parallel.tensor") || !strcmp(k->key, "parallel.sequence"))
         sets[n++] = "parallel.mesh={dp: auto, tp: 1}";
+    if (!strcmp(k->key, "parallel.schedule") || !strcmp(k->key, "parallel.stages"))
+        sets[n++] = "parallel.mesh={dp: auto, pp: 1}";
     if (!strncmp(k->key, "precision.scaler", 16) || !strcmp(k->key, "precision.cast_forward_inputs"))
         sets[n++] = "precision.param=f16";
     if (!strncmp(k->key, "eval.generate.", 14))

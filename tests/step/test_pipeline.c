@@ -1,0 +1,225 @@
+/* test_pipeline.c - a model in stages: losses, norms, parameters and evaluations have the bits of one
+ * process, with every schedule and beside every other axis. */
+#include <string.h>
+
+#include "lockstep/models.h"
+#include "passes/stages.h"
+#include "step/memory.h"
+#include "step/split_model.h"
+#include "step/trainer.h"
+#include "support/support.h"
+
+static job staged(int dp, int tp, int pp, ls_pipeline_schedule schedule)
+{
+    job j = layout(dp, 1, tp, LS_DATA_FSDP);
+    j.model.layers = 4;
+    j.o.parallel.mesh = (ls_mesh){ .n = 3, .axes = { { "dp", dp }, { "pp", pp }, { "tp", tp } } };
+    j.o.parallel.schedule = schedule;
+    return j;
+}
+
+static void equal(const job *is, const job *want)
+{
+    for (int i = 0; i < STEPS; i++)
+        if (is->losses[i] != want->losses[i] || is->norms[i] != want->norms[i])
+            fail_msg("step %d: loss %.17g, norm %.17g; of one process %.17g, %.17g", i, is->losses[i],
+                     is->norms[i], want->losses[i], want->norms[i]);
+    assert_memory_equal(is->rows, want->rows, sizeof want->rows);
+    assert_memory_equal(is->predicted, want->predicted, sizeof want->predicted);
+}
+
+/* The tied table is read by the first stage and the last. */
+static void bits_of_one_process(void **state)
+{
+    (void)state;
+    static const struct {
+        int dp, pp;
+        ls_pipeline_schedule schedule;
+        ls_data_parallel data;
+        ls_gather_choice gather;
+        const char *recompute, *stages;
+        bool untied;
+    } CASES[] = {
+        { 1, 2, LS_SCHEDULE_1F1B, LS_DATA_FSDP, LS_GATHER_AUTO, NULL, "auto", false },
+        { 1, 4, LS_SCHEDULE_GPIPE, LS_DATA_NONE, LS_GATHER_AUTO, NULL, "auto", false },
+        { 1, 2, LS_SCHEDULE_GPIPE, LS_DATA_FSDP, LS_GATHER_AUTO, "class:Block", "1 3", true },
+        { 2, 2, LS_SCHEDULE_1F1B, LS_DATA_FSDP, LS_GATHER_AUTO, NULL, "auto", true },
+        { 2, 2, LS_SCHEDULE_1F1B, LS_DATA_FSDP, LS_GATHER_COPY, "class:Block", "auto", false },
+        { 2, 2, LS_SCHEDULE_GPIPE, LS_DATA_DDP, LS_GATHER_AUTO, NULL, "3 1", false },
+    };
+    for (int untied = 0; untied < 2; untied++) {
+        job one = staged(1, 1, 1, LS_SCHEDULE_1F1B);
+        one.model.tied = !untied;
+        run_job(&one);
+        assert_true(one.losses[STEPS - 1] < one.losses[0]);
+        for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+            job j = staged(CASES[i].dp, 1, CASES[i].pp, CASES[i].schedule);
+            j.model.tied = !untied;
+            j.o.parallel.data = CASES[i].data;
+            j.o.parallel.gather = CASES[i].gather;
+            j.o.parallel.stages = CASES[i].stages;
+            j.o.recompute = CASES[i].recompute;
+            if (CASES[i].untied != untied)
+                continue;
+            run_job(&j);
+            equal(&j, &one);
+        }
+    }
+}
+
+static void beside_split_layers(void **state)
+{
+    (void)state;
+    job two = staged(1, 2, 1, LS_SCHEDULE_1F1B), four = staged(1, 2, 2, LS_SCHEDULE_1F1B);
+    run_job(&two);
+    run_job(&four);
+    equal(&four, &two);
+}
+
+static void in_f64(void **state)
+{
+    (void)state;
+    job one = staged(1, 1, 1, LS_SCHEDULE_1F1B), two = staged(1, 1, 2, LS_SCHEDULE_1F1B);
+    one.o.device = two.o.device = "ref";
+    one.o.param = one.o.output = two.o.param = two.o.output = LS_F64;
+    one.o.parallel.reduce = two.o.parallel.reduce = LS_F64;
+    run_job(&one);
+    run_job(&two);
+    equal(&two, &one);
+}
+
+/* A checkpoint does not know the stages of the run that wrote it. */
+static void checkpoints_go_anywhere(void **state)
+{
+    (void)state;
+    const char *path[2] = { ls_test_path("of-one"), ls_test_path("of-two") };
+    job one = staged(1, 1, 1, LS_SCHEDULE_1F1B), two = staged(1, 1, 2, LS_SCHEDULE_1F1B);
+    one.save = path[0];
+    two.save = path[1];
+    run_job(&one);
+    run_job(&two);
+    static const struct {
+        int dp, pp, from;
+    } CASES[] = { { 1, 1, 1 }, { 1, 4, 1 }, { 2, 2, 0 } };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        job j = staged(CASES[i].dp, 1, CASES[i].pp, LS_SCHEDULE_GPIPE);
+        j.load = path[CASES[i].from];
+        j.first = STEPS / 2;
+        run_job(&j);
+        for (int k = j.first; k < STEPS; k++)
+            assert_true(j.losses[k] == one.losses[k] && j.norms[k] == one.norms[k]);
+    }
+}
+
+/* ---- what a stage keeps */
+
+static ls_compiled compiled(int pp, int rank, ls_pipeline_schedule schedule, int64_t micro_batches)
+{
+    ls_compiled c;
+    job j = staged(1, 1, pp, schedule);
+    j.o.parallel.rank = rank;
+    j.o.micro_batches = micro_batches;
+    ASSERT_OK(ls_compile(&c, build_decoder, &j.model, &j.o, NULL));
+    return c;
+}
+
+static size_t arena_of(int rank, ls_pipeline_schedule schedule, int64_t micro_batches)
+{
+    ls_compiled c = compiled(2, rank, schedule, micro_batches);
+    const size_t bytes = c.plans[LS_MICRO]->arena_bytes;
+    ls_compiled_release(&c);
+    return bytes;
+}
+
+/* gpipe keeps the activations of all micro-batches, 1f1b of at most as many as there are stages. */
+static void schedules_differ_in_memory(void **state)
+{
+    (void)state;
+    for (int rank = 0; rank < 2; rank++) {
+        const size_t all = arena_of(rank, LS_SCHEDULE_GPIPE, 16), few = arena_of(rank, LS_SCHEDULE_GPIPE, 4);
+        assert_true(all > few);
+        assert_true(arena_of(rank, LS_SCHEDULE_1F1B, 16) < all - (all - few) / 2);
+    }
+}
+
+static int64_t parameters_of(int rank)
+{
+    ls_compiled c = compiled(4, rank, LS_SCHEDULE_1F1B, M);
+    int64_t n = 0, messages = 0;
+    for (int i = 0; i < c.units.n; i++)
+        n += ls_unit_is_here(&c.units, i) ? c.units.units[i].parameters : 0;
+    for (int i = 0; i < c.plans[LS_MICRO]->n_collectives; i++)
+        messages += c.plans[LS_MICRO]->collectives[i].kind == LS_SEND;
+    /* each way once a micro-batch; the table once a step from the first stage, its gradient from the last */
+    assert_int_equal(messages, (rank < 3) * M + (rank > 0) * M + (rank == 0) + (rank == 3) * M);
+    assert_true(ls_pipeline_idle(&c) == 3.0 / 7);
+    ls_compiled_release(&c);
+    return n;
+}
+
+static void a_parameter_is_on_one_stage(void **state)
+{
+    (void)state;
+    ls_compiled c = compiled(1, 0, LS_SCHEDULE_1F1B, M);
+    int64_t all = 0;
+    for (int rank = 0; rank < 4; rank++)
+        all += parameters_of(rank);
+    assert_int_equal(all, c.units.parameters);
+    assert_true(ls_pipeline_idle(&c) == 0);
+    ls_compiled_release(&c);
+}
+
+/* ---- refusals */
+
+static void refused(job *j, ls_status status, const char *message)
+{
+    ls_compiled c;
+    assert_int_equal(ls_compile(&c, build_decoder, &j->model, &j->o, NULL), status);
+    if (!strstr(ls_error_message(), message))
+        fail_msg("\"%s\" does not say \"%s\"", ls_error_message(), message);
+}
+
+static void refusals(void **state)
+{
+    (void)state;
+    job j = staged(1, 1, 8, LS_SCHEDULE_1F1B);
+    refused(&j, LS_E_USAGE, "8 stages (axis pp), but the model has 4 modules");
+    j = staged(1, 1, 2, LS_SCHEDULE_1F1B);
+    j.o.parallel.units = "none";
+    refused(&j, LS_E_USAGE, "none names no module of this model");
+    j = staged(1, 1, 2, LS_SCHEDULE_1F1B);
+    j.o.parallel.stages = "1 2";
+    refused(&j, LS_E_USAGE, "1 2 is 2 numbers with the sum 3");
+    j.o.parallel.stages = "1 two";
+    refused(&j, LS_E_USAGE, "is neither auto nor how many modules");
+    j = staged(2, 1, 1, LS_SCHEDULE_1F1B);
+    j.o.parallel.mesh.n = 1;
+    j.o.parallel.stages = "2 2";
+    refused(&j, LS_E_USAGE, "the mesh has no axis of role pipeline");
+    j = staged(1, 1, 2, LS_SCHEDULE_1F1B);
+    j.o.parallel.offload = LS_OFFLOAD_CPU;
+    refused(&j, LS_E_UNSUPPORTED, "keeps parameters in its ranks' own memory");
+    j = staged(1, 2, 2, LS_SCHEDULE_1F1B);
+    j.o.parallel.mesh.roles[2] = LS_ROLE_CONTEXT;
+    refused(&j, LS_E_UNSUPPORTED, "axes pp and tp: a pipeline beside context parallel is not built");
+    j = staged(1, 1, 2, LS_SCHEDULE_1F1B);
+    j.o.parallel.ranks_per_host = 1;
+    refused(&j, LS_E_UNSUPPORTED, "the stages of axis pp lie on several hosts");
+    j = staged(1, 1, 2, LS_SCHEDULE_1F1B);
+    j.o.device = "emulated";
+    refused(&j, LS_E_UNSUPPORTED, "stages of a pipeline send from host memory");
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(bits_of_one_process),
+        cmocka_unit_test(beside_split_layers),
+        cmocka_unit_test(in_f64),
+        cmocka_unit_test(checkpoints_go_anywhere),
+        cmocka_unit_test(schedules_differ_in_memory),
+        cmocka_unit_test(a_parameter_is_on_one_stage),
+        cmocka_unit_test(refusals),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
