@@ -244,7 +244,7 @@ static ls_status build_split(ls_graph *g, const void *config, int64_t batch)
     ls_value h = ls_dropout(g, "inside", ls_gelu(g, ls_linear(g, "up_proj", x, WIDE)), 0.3);
     x = ls_add(g, x, ls_dropout(g, "behind", ls_linear(g, "down_proj", h, WIDTH), 0.3));
     ls_value logits = ls_linear(g, "head", ls_reshape(g, x, -1, WIDTH), 11);
-    ls_language_outputs(g, logits, ls_input(g, "targets", ids));
+    ls_language_outputs(g, logits, ls_input(g, "targets", ids), LS_NONE, 0);
     return ls_graph_finish(g);
 }
 
