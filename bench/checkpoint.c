@@ -23,7 +23,7 @@ typedef struct bench {
     ls_group *group;
     ls_trainer *trainer;
     char *copy;     /* as large as the staging */
-    uint64_t bytes; /* of the files */
+    ls_saved saved;
 } bench;
 
 static ls_status make(bench *b)
@@ -85,7 +85,7 @@ static ls_status rounds(bench *b)
     for (int i = 0; i < b->rounds; i++) {
         snprintf(b->dir, sizeof b->dir, "%s/checkpoint-%d", b->folder, b->round++);
         LS_TRY(lap(b, &start, &ignored));
-        LS_TRY(ls_trainer_save_state(b->trainer, b->dir, &EMPTY, &b->bytes));
+        LS_TRY(ls_trainer_save_state(b->trainer, b->dir, &EMPTY, &b->saved));
         LS_TRY(lap(b, &start, &save));
         LS_TRY(load(b));
         LS_TRY(lap(b, &start, &loaded));
@@ -105,7 +105,7 @@ static ls_status rounds(bench *b)
         if (ls_group_rank(b->group) == 0)
             printf("{\"ranks\": %d, \"bytes\": %llu, \"save\": %.4f, \"load\": %.4f, \"copy\": %.4f, "
                    "\"stage\": %.4f, \"background\": %.4f}\n",
-                   b->ranks, (unsigned long long)b->bytes, save, loaded, copy, stage, background);
+                   b->ranks, (unsigned long long)b->saved.bytes, save, loaded, copy, stage, background);
         fflush(stdout);
     }
     return LS_OK;

@@ -133,7 +133,7 @@ static ls_status compare_programs(ls_group *g, void *context)
     if (s == LS_OK)
         s = ls_plan_create(&plan, graph, &d, NULL);
     if (s == LS_OK)
-        s = ls_programs_agree(g, 1, &plan);
+        s = ls_programs_agree(g, &(ls_mesh){ .n = 0 }, 1, &plan);
     ls_plan_destroy(&plan);
     ls_graph_destroy(&graph);
     if (s == LS_E_PEER && strstr(ls_error_message(), "would run another program than rank 0"))

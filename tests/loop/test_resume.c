@@ -36,14 +36,14 @@ static char *replaced(const char *text, int n, const char *const (*pairs)[2])
 static void through(ls_resume_point *out, ls_epoch_row *ended, ls_trainer *t, const ls_recipe *r,
                     const char *text, const char *name)
 {
-    uint64_t bytes;
+    ls_saved saved;
     ls_resume_change change = { 0 };
     const char *dir = ls_test_path(name);
     ls_metric_list_release(&out->evaluated);
     if (ended)
         ls_metric_list_release(&ended->eval);
     ASSERT_OK(ls_trainer_save_state(
-        t, dir, &(ls_checkpoint_contents){ .config = "{}", .trainer = text, .max_file = 1 << 30 }, &bytes));
+        t, dir, &(ls_checkpoint_contents){ .config = "{}", .trainer = text, .max_file = 1 << 30 }, &saved));
     ASSERT_OK(
         ls_resume_load(out, &change, dir, t, r, &(ls_resume_now){ .train = &SET, .steps_per_epoch = 3 }));
     assert_null(change.what);
