@@ -212,7 +212,8 @@ static ls_status open_and_report_own(void *context)
         s = ls_make_dirs(folder);
     free(folder);
     if (s == LS_OK)
-        s = ls_metrics_checkpoint(d, &(ls_checkpoint_row){ 20, 7, "checkpoints/step-00000020", 1, 1, 1, NULL, NULL });
+        s = ls_metrics_checkpoint(
+            d, &(ls_checkpoint_row){ 20, 7, "checkpoints/step-00000020", 1, 1, 1, NULL, NULL });
     if (s == LS_OK)
         s = ls_report_write(d, &(ls_report){ .state = LS_RUN_FINISHED });
     const ls_status closed = ls_rundir_close(&d, s == LS_OK ? LS_RUN_FINISHED : LS_RUN_FAILED, "why");
@@ -414,7 +415,8 @@ static ls_status open_and_report(void *context)
                                .samples = 1,
                                .eval = { .n = 2, .at = (ls_metric[]){ { "loss", 1 }, { "accuracy", 1 } } } });
     if (s == LS_OK)
-        s = ls_metrics_checkpoint(d, &(ls_checkpoint_row){ 3, 0, "checkpoints/step-00000003", 1, 1, 1, NULL, NULL });
+        s = ls_metrics_checkpoint(
+            d, &(ls_checkpoint_row){ 3, 0, "checkpoints/step-00000003", 1, 1, 1, NULL, NULL });
     if (s == LS_OK)
         s = ls_report_write(d, &report);
     const ls_status closed = ls_rundir_close(&d, s == LS_OK ? LS_RUN_FINISHED : LS_RUN_FAILED, "why");
