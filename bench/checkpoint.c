@@ -22,7 +22,7 @@ typedef struct bench {
     char folder[512], dir[600];
     ls_group *group;
     ls_trainer *trainer;
-    char *copy;     /* as large as the staging */
+    char *copy; /* as large as the staging */
     ls_saved saved;
 } bench;
 

@@ -287,7 +287,9 @@ static void tile(const job *j, const scratch *w, const queries *q, const keys *k
         end = border ? min_i64(c + KEY_STRIP, k->n) : k->n;
         /* the strip of the first query that sees key c */
         const int64_t query = k->k0 + c - s->apart - q0,
-                      i = !border || query < 0 ? 0 : query < n ? query / VF_LANES * VF_LANES : n,
+                      i = !border || query < 0 ? 0
+                          : query < n          ? query / VF_LANES * VF_LANES
+                                               : n,
                       depth = words_of(s, n - i), from = (q0 + i) / s->unit;
         multiply(s, end - c, s->dp, depth, w->p + c * ld + i / s->unit, ld, 1,
                  q->stacked_dy + from * q->ld_stacked_dy, q->ld_stacked_dy, w->sum_v + c * s->dp, s->dp, add);

@@ -12,12 +12,12 @@ typedef struct attention_args {
     gpu_address parts;                        /* f32 [H, tiles of queries, tiles of keys, DIAGONALS] */
     i64 q_row, k_row, v_row, y_row, dy_row, dq_row, dk_row, dv_row;
     i64 B, H, G, Tq, Tk;
-    i64 apart; /* query i stands at key i + apart: a causal query sees that one and those before it */
-    i64 bias_batch; /* elements of the bias from sample to sample; 0: all have the same */
+    i64 apart;       /* query i stands at key i + apart: a causal query sees that one and those before it */
+    i64 bias_batch;  /* elements of the bias from sample to sample; 0: all have the same */
     i64 pad, window; /* window: keys that a query sees at most; 0: all */
     i64 first_sample, first_query, first_head; /* in the whole */
     i64 all_queries;
-    u64 purpose;                  /* of dropout */
+    u64 purpose; /* of dropout */
     u32 below;
     float scale, kept;             /* kept: the factor of probabilities that dropout keeps; 1: none */
     i32 causal, distances, splits; /* distances: the bias is by distance; splits: of the output's columns */
