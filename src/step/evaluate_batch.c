@@ -15,10 +15,11 @@ static size_t loss_bytes(const ls_trainer *t)
     return sizeof(float) * (size_t)ls_type_count(&t->rows[0].type);
 }
 
-ls_status ls_trainer_put_real(const ls_trainer *t, int64_t real)
+ls_status ls_trainer_put_real(ls_trainer *t, int64_t real)
 {
-    const int32_t n = (int32_t)real;
-    return ls_place_present(&t->real[0]) ? ls_session_write(&t->real[0], &n, sizeof n) : LS_OK;
+    t->eval_real = (int32_t)real;
+    return ls_place_present(&t->real[0]) ? ls_session_put(&t->real[0], &t->eval_real, sizeof t->eval_real)
+                                         : LS_OK;
 }
 
 /* Fetches the results that are asked for, and waits. */

@@ -98,6 +98,7 @@ struct ls_trainer {
     ls_place lr, step, largest_loss;
     /* Those of `micro`, for each micro-batch that a run of it computes. */
     ls_place *real, *track, *sample_places; /* [unrolled] */
+    int32_t eval_real;                      /* of the batch that is evaluated */
     ls_place *loss;    /* [unrolled][losses]: the objective; with several losses then each of them */
     ls_place *divisor; /* [unrolled][objective.n_losses] */
     ls_place *rows;    /* [objective.n]: of an evaluation */
@@ -163,8 +164,9 @@ static inline bool ls_trainer_has_results(const ls_trainer *t)
     const ls_sharding *s = &t->compiled.units.sharding;
     return s->stage >= s->stages - 1;
 }
-/* Tells an evaluation whose rows compare samples how many of the batch are not padding. */
-ls_status ls_trainer_put_real(const ls_trainer *t, int64_t real);
+/* Tells an evaluation whose rows compare samples how many of the batch are not padding. What it puts must
+ * stay until the session has waited, so not before that again. */
+ls_status ls_trainer_put_real(ls_trainer *t, int64_t real);
 ls_status ls_trainer_enter(ls_trainer **entered, ls_trainer *t, const char *function);
 void ls_trainer_leave(ls_trainer **entered);
 

@@ -84,7 +84,7 @@ static void damaged_files(void **state)
                  "pre-tokenizer \"Bert\"");
     ASSERT_FAILS(open_changed("\"type\":\"TemplateProcessing\"",
                               "\"type\":\"BertProcessing\",\"cls\":[\"[CLS]\",2],\"sep\":[\"[SEP]\",9999]"),
-                 LS_E_FORMAT, "BertProcessing");
+                 LS_E_FORMAT, "no cls and sep that are tokens");
     ASSERT_OK(open_changed("\"type\":\"TemplateProcessing\"",
                            "\"type\":\"BertProcessing\",\"cls\":[\"[CLS]\",2],\"sep\":[\"[SEP]\",3]"));
 }
