@@ -223,12 +223,12 @@ static void check_trainer(const way *v, const ls_weights *w, bool packed, bool j
         const row one = row_of(packed, i);
         const double evaluated = evaluate(t, &m, &one), trained = step(t, &m, &one, 0);
         if (evaluated != scores[i] || trained != scores[i])
-            fail_msg(
-                "%s, base %s, %s, %s: token %lld has %.9g in training, %.9g in an evaluation, and %.9g by a "
-                "generator",
-                ls_dtype_name(v->param), v->gemma ? ", gemma" : "", v->nf4 ? "nf4" : "of floats",
-                packed ? "packed" : "alone", join ? "joined" : "apart", (long long)i, trained, evaluated,
-                scores[i]);
+            fail_msg("%s%s, base %s, %s, %s: token %lld has %.9g in training, %.9g in an evaluation, and "
+                     "%.9g by a "
+                     "generator",
+                     ls_dtype_name(v->param), v->gemma ? ", gemma" : "", v->nf4 ? "nf4" : "of floats",
+                     packed ? "packed" : "alone", join ? "joined" : "apart", (long long)i, trained, evaluated,
+                     scores[i]);
     }
     ls_trainer_destroy(&t);
 }
