@@ -27,8 +27,9 @@ uint64_t ls_element_digest(uint64_t seed, const void *data, size_t element, int6
     for (int64_t i = 0; i < n; i++, at += element) {
         uint64_t bits = 0;
         memcpy(&bits, at, element);
-        /* the place is mixed first: bits of neighbours cannot take each other's part */
-        sum += mixed(bits ^ mixed(seed + (uint64_t)(first + i)));
+        /* places differ in the upper half, where elements of up to 32 bits have nothing: two elements that
+         * change places change the sum */
+        sum += mixed(bits ^ (seed + (uint64_t)(first + i) * UINT64_C(0x9e3779b97f4a7c15)));
     }
     return sum;
 }

@@ -53,7 +53,7 @@ const char *ls_recipe_recompute(const ls_recipe *r)
     if (!strcmp(rest, "none"))
         return NULL;
     char word[512];
-    for (int used; sscanf(rest, "%511s%n", word, &used) == 1; rest += used)
+    for (int used; words && sscanf(rest, "%511s%n", word, &used) == 1; rest += used)
         words = ls_arena_printf(&r->state->arena, "%s%s%s", words, *words ? " " : "",
                                 strcmp(word, "units") ? word : r->parallel.units);
     return words;

@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/oserror.h"
+#include "base/shown.h"
 #include "base/sys.h"
 #include "ckpt/folder.h"
 #include "commands.h"
@@ -92,6 +93,12 @@ static ls_status choose_steps(verification *v)
     if (v->from >= v->to)
         return ls_fail(LS_E_USAGE, "--from %" PRId64 ": step %" PRId64 " is the last that can be compared",
                        v->from, v->to);
+    if (v->from < v->rows.changed)
+        return ls_fail(LS_E_USAGE,
+                       "%s: recipe or data were changed behind step %" PRId64
+                       " (--allow-change), and recipe.yaml "
+                       "is the later one: only steps behind it can be trained again, as with --from %" PRId64,
+                       v->o->run.name, v->rows.changed, v->rows.changed);
     if (v->from == 0 && v->rows.first > 1)
         return ls_fail(LS_E_USAGE,
                        "%s begins with step %" PRId64
@@ -186,17 +193,31 @@ static void print_count(FILE *out, int64_t n, const char *one, const char *many,
     fprintf(out, "%" PRId64 " %s%s", n, n == 1 ? one : many, end);
 }
 
+static ls_status print_json(const verification *v, const ls_verify_result *r, FILE *out)
+{
+    ls_json j = { 0 };
+    ls_json_object(&j, NULL);
+    ls_json_text(&j, "run", v->o->run.name);
+    ls_json_int(&j, "from", v->from);
+    ls_json_int(&j, "to", v->to);
+    ls_json_int(&j, "steps", r->n[LS_VERIFY_STEP]);
+    ls_json_int(&j, "evals", r->n[LS_VERIFY_EVAL]);
+    ls_json_int(&j, "checkpoints", r->n[LS_VERIFY_CHECKPOINT]);
+    ls_json_bool(&j, "same", !r->differ);
+    ls_json_int(&j, "differ", r->differ);
+    if (r->differ)
+        ls_json_text(&j, "what", r->what);
+    ls_json_close_object(&j);
+    return ls_print_result(out, &j.out);
+}
+
 static ls_status verify_tell(const verification *v, const ls_verify_result *r, const ls_ui *ui)
 {
     const json_t *digests = ls_verify_row(&v->rows, LS_VERIFY_CHECKPOINT, v->to);
     const char *model = json_string_value(json_object_get(digests, "model")),
                *optimizer = json_string_value(json_object_get(digests, "optimizer"));
     if (v->o->json)
-        fprintf(ui->out,
-                "{\"run\":\"%s\",\"from\":%" PRId64 ",\"to\":%" PRId64 ",\"steps\":%" PRId64
-                ",\"evals\":%" PRId64 ",\"checkpoints\":%" PRId64 ",\"same\":%s,\"differ\":%" PRId64 "}\n",
-                v->o->run.name, v->from, v->to, r->n[LS_VERIFY_STEP], r->n[LS_VERIFY_EVAL],
-                r->n[LS_VERIFY_CHECKPOINT], r->differ ? "false" : "true", r->differ);
+        LS_TRY(print_json(v, r, ui->out));
     if (r->differ)
         return ls_fail(LS_E_NUMERIC, "%s: step %" PRId64 ": %s; what was trained again is in %s",
                        v->o->run.name, r->differ, r->what, v->again);
@@ -230,7 +251,7 @@ static ls_status compare_rows(verification *v, const ls_ui *ui)
 
 static ls_status verify(verification *v, const ls_ui *ui)
 {
-    if (!ls_run_is(v->o->run.name))
+    if (!ls_file_in(v->o->run.name, LS_RUN_RECIPE))
         return ls_fail(LS_E_USAGE, "%s: no run: it has no recipe.yaml", v->o->run.name);
     LS_TRY(ls_verify_rows_read(&v->rows, v->o->run.name));
     LS_TRY(choose_steps(v));
@@ -242,10 +263,12 @@ static ls_status verify(verification *v, const ls_ui *ui)
     v->again = ls_arena_printf(&v->arena, "%s/again", v->storage);
     ls_log_info("trains steps %" PRId64 " to %" PRId64 " again, from %s, in %s", v->from + 1, v->to,
                 v->checkpoint ? v->checkpoint : "the beginning", v->storage);
-    LS_TRY(train_again(v));
-    LS_TRY(compare_rows(v, ui));
-    ls_remove_tree(v->storage); /* what differs stays */
-    return LS_OK;
+    ls_status s = train_again(v);
+    if (s == LS_OK)
+        s = compare_rows(v, ui);
+    if (s == LS_OK || s == LS_E_STOPPED) /* what differs stays, and the log of what failed */
+        ls_remove_tree(v->storage);
+    return s;
 }
 
 ls_status ls_verify_command(const ls_verify_opts *o, const ls_ui *ui)

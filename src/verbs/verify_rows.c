@@ -31,6 +31,8 @@ static ls_status take(ls_verify_rows *r, json_t *row)
     const char *name = json_string_value(json_object_get(row, "kind"));
     const int64_t step = json_integer_value(json_object_get(row, "step"));
     char key[24];
+    if (name && !strcmp(name, "change"))
+        r->changed = step;
     for (int k = 0; k < LS_VERIFY_KINDS && name; k++) {
         if (strcmp(name, KINDS[k]) != 0 || (k == LS_VERIFY_CHECKPOINT && !json_object_get(row, "model")))
             continue;

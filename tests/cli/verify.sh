@@ -39,6 +39,12 @@ sed -i '/"kind":"step","step":9,/s/"loss":[0-9.]*/"loss":2.5/' runs/v/metrics.js
 refused 1 "step 9: loss is 2.5 in the run, and [0-9.]* now; what was trained again is in .*/again/lockstep-verify-" verify runs/v
 cp saved/metrics.jsonl runs/v; sed -i '/"checkpoint","step":4,/s/"optimizer":"[0-9a-f]*"/"optimizer":"0"/' runs/v/metrics.jsonl
 refused 1 "step 4: the digest of the optimizer is \"0\" in the run" verify runs/v --from 0
+cp saved/metrics.jsonl runs/v
+sed -i '/"step":7,/s/"loss":[0-9.]*/"loss":2.5/' runs/v/metrics.jsonl
+try 1 verify runs/v --from 0 --json; has out '"same":false,"differ":7,"what":"loss is 2.5 in the run'
+try 0 train v.yaml --set run.name=parts --set train.epochs=3 --set optimizer.lr=0.01 --allow-change
+refused 2 "recipe or data were changed behind step 10 .* with --from 10" verify runs/parts --from 0
+try 0 verify runs/parts; has out "steps 11 to 15 have the same bits|steps 15 to 15 have the same bits"
 sed -i 's/,"model":"[0-9a-f]*"//' runs/v/metrics.jsonl
 refused 2 "metrics.jsonl has no digest of a checkpoint" verify runs/v
 finish
