@@ -193,7 +193,7 @@ static void print_count(FILE *out, int64_t n, const char *one, const char *many,
     fprintf(out, "%" PRId64 " %s%s", n, n == 1 ? one : many, end);
 }
 
-static ls_status print_json(const verification *v, const ls_verify_result *r, FILE *out)
+static ls_status verify_json(const verification *v, const ls_verify_result *r, FILE *out)
 {
     ls_json j = { 0 };
     ls_json_object(&j, NULL);
@@ -217,7 +217,7 @@ static ls_status verify_tell(const verification *v, const ls_verify_result *r, c
     const char *model = json_string_value(json_object_get(digests, "model")),
                *optimizer = json_string_value(json_object_get(digests, "optimizer"));
     if (v->o->json)
-        LS_TRY(print_json(v, r, ui->out));
+        LS_TRY(verify_json(v, r, ui->out));
     if (r->differ)
         return ls_fail(LS_E_NUMERIC, "%s: step %" PRId64 ": %s; what was trained again is in %s",
                        v->o->run.name, r->differ, r->what, v->again);
