@@ -256,8 +256,8 @@ LS_API ls_value ls_group_norm_op(ls_graph *g, ls_value x, int64_t groups, ls_val
 LS_API ls_value ls_attention(ls_graph *g, ls_value q, ls_value k, ls_value v, ls_value bias, int64_t head_dim,
                              double scale, bool causal);
 /* The same, causal and without a bias, of documents that stand side by side in each sample: positions i32
- * [batch, T] has the place of each token in its document, from 0 on. A token attends to tokens of its own
- * document only. Positions LS_NONE: a sample is one document. */
+ * [batch, T] has the place of each token in its document, from 0 on. A token attends to tokens of the
+ * same document only. Positions LS_NONE: a sample is one document. */
 LS_API ls_value ls_packed_attention(ls_graph *g, ls_value q, ls_value k, ls_value v, ls_value positions,
                                     int64_t head_dim, double scale);
 /* The same as ls_attention, not causal: a key whose id (i32 [batch, Tk]) is `pad` is not there. */

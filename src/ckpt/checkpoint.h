@@ -53,7 +53,7 @@ typedef struct ls_checkpoint_contents {
     const char *adapter; /* adapter_config.json; then `model` is an adapter's. NULL: a whole model */
     bool part;           /* `model` has only what is trained (ls_part_is) */
     uint64_t max_file;   /* bytes of a file; larger lists are written as shards. 0: no limit */
-    bool per_rank;       /* each rank writes files of its own, with its ranges */
+    bool per_rank;       /* each rank writes its ranges to separate files */
     bool replace;        /* replace a checkpoint that has the name already */
 } ls_checkpoint_contents;
 

@@ -6,7 +6,7 @@
  *     tensors:  text, u32 dimensions, u64 sizes (the last dimension first), u32 type, u64 offset in the data
  *     data:     begins, as each tensor does, at a multiple of `general.alignment` bytes, 32 by default
  *
- * Rows of a quantised tensor are divided into blocks of 32 or 256 elements; a block has scales of its own. */
+ * Rows of a quantised tensor are divided into blocks of 32 or 256 elements; each block has scales. */
 #pragma once
 #include "base/arena.h"
 #include "base/json.h"

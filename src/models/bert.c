@@ -112,7 +112,7 @@ static ls_value layer(ls_graph *g, const ls_bert_config *c, ls_value x, ls_value
     return output(g, c, h, x);
 }
 
-/* [batch, hidden]: of the first token, of BERT through a layer of its own. */
+/* [batch, hidden]: the first token of each text; BERT has a layer (pooler) behind it. */
 static ls_value pool(ls_graph *g, const ls_bert_config *c, ls_value x, int64_t batch)
 {
     x = ls_reshape(g, ls_slice(g, x, 1, 0, 1), batch, c->hidden_size);

@@ -40,7 +40,7 @@ static bool is_taken(const ls_graph *g, uint64_t hash)
 }
 
 /* Hash of the layer's path. It is an error if another layer has the same path, unless layers are used again
- * (g->shares): each use drops elements of its own. */
+ * (g->shares): each use drops other elements. */
 static uint64_t purpose(ls_graph *g, const char *name)
 {
     const char *path = g->scope->path[0] ? ls_arena_printf(&g->arena, "%s.%s", g->scope->path, name) : name;

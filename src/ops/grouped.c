@@ -1,4 +1,4 @@
-/* grouped.c - rows that go to one of several groups, each with a weight of its own, as the tokens of a
+/* grouped.c - rows that go to one of several groups; each group has a weight, as the tokens of a
  * mixture of experts: which groups a token goes to (top_k), the rows sorted by group (group_order, dispatch),
  * a product of each row and its group's weight (grouped_linear), and the sum of a token's rows (combine).
  * Sizes are static: k rows for each token, wherever they go. Only offsets, which are data, say how many rows
