@@ -1,9 +1,10 @@
 /* mesh.h - named axes over ranks. Rank numbers run row-major: the last axis varies fastest, so its groups are
- * neighbours (one host). What an axis does is its role: the axes of roles replicate and shard split data, the
- * data ranks are all positions along them. The ranks of role context have the same samples and split their
- * tokens; the ranks of role tensor have the same samples and split layers; the ranks of role pipeline have
- * different layers, one after the other.
- * Names are free. Those of LS_MESH_NAMES have a role of their own, which another one may replace. */
+ * neighbours (one host). What an axis does is its role: the axes of roles replicate, shard and expert split
+ * data, the data ranks are all positions along them. The ranks of role expert also have different experts of
+ * a mixture of experts, to which the tokens of all of them go. The ranks of role context have the same
+ * samples and split their tokens; the ranks of role tensor have the same samples and split layers; the ranks
+ * of role pipeline have different layers, one after the other. Names are free. Those of LS_MESH_NAMES have a
+ * role of their own, which another one may replace. */
 #pragma once
 #ifndef LS_WARN_IN_HEADERS
 /* for programs that are compiled with -Wextra or -pedantic: the macros use GNU's C */
@@ -23,7 +24,8 @@ typedef enum ls_axis_role {
     LS_ROLE_SHARD,
     LS_ROLE_TENSOR,
     LS_ROLE_CONTEXT,
-    LS_ROLE_PIPELINE
+    LS_ROLE_PIPELINE,
+    LS_ROLE_EXPERT
 } ls_axis_role;
 /* Names that need no role, and the role that each has then, in recipes as in programs. */
 #define LS_MESH_NAMES(X)                  \
@@ -32,7 +34,8 @@ typedef enum ls_axis_role {
     X("shard", LS_ROLE_SHARD)             \
     X("tp", LS_ROLE_TENSOR)               \
     X("cp", LS_ROLE_CONTEXT)              \
-    X("pp", LS_ROLE_PIPELINE)
+    X("pp", LS_ROLE_PIPELINE)             \
+    X("ep", LS_ROLE_EXPERT)
 
 typedef struct ls_mesh {
     int n;

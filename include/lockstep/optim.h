@@ -86,11 +86,11 @@ typedef struct ls_update_opts {
     bool loss_scaling;
     ls_scaler scaler;
     /* The rest is for several ranks (docs/ranks.md). */
-    const char *shard, *replicate; /* groups over which units are sharded and replicated */
+    const char *shard, *replicate; /* groups over which gradients are sharded and replicated */
     int shards, replicas;          /* sizes of these groups; 1: there is no such group */
     bool reduce;                   /* the inputs are gradients of this rank alone: the program reduces them */
     bool offload;                  /* units are in host memory, and gradients on the device */
-    const char *model;             /* group of ranks that compute the same samples, each its part of them */
+    const char *model;             /* group of ranks that have different parameters */
     int models;                    /* ranks of that group; 1: there is no such group */
 } ls_update_opts;
 #define LS_UPDATE_DEFAULTS                                                                         \
@@ -118,7 +118,10 @@ typedef struct ls_update_unit {
     ls_type type;     /* of this rank's part: [elements] */
     bool elsewhere;   /* only other ranks of `model` have it: this one updates nothing */
     bool copy;        /* another rank of `model` has the same, and counts it in the norm */
-    ls_dtype via;     /* type that sums of its gradient over ranks are rounded to */
+    const char *shard,
+        *replicate;       /* groups over which it is sharded and replicated; NULL: those of the options */
+    int shards, replicas; /* and their sizes */
+    ls_dtype via;         /* type that sums of its gradient over ranks are rounded to */
     /* The update also writes the parameters in type `weight_type`, to the state "weights.<unit>", whether or
      * not it applies. gradient_there: the gradient is the content of that state, and there is no input. */
     bool weights, gradient_there;

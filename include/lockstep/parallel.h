@@ -31,8 +31,9 @@ struct ls_group;
 typedef struct ls_parallel {
     ls_mesh mesh; /* resolved */
     int rank;     /* whose program this is: any, when only planning */
-    /* fsdp: shards over all data axes; hybrid: shards over the axis of role shard, replicates over that of
-     * role replicate; ddp: replicates over all data axes */
+    /* fsdp: shards over all data axes; hybrid: shards over the axes of roles shard and expert, replicates
+     * over that of role replicate; ddp: replicates over all data axes. The parameters of experts are neither
+     * sharded nor replicated over the axis of role expert: each of its ranks has its own. */
     ls_data_parallel data;
     /* The FSDP modules (in PyTorch, those that fully_shard is applied to), each of which is a unit: words
      * "class:NAME", "pattern:GLOB" (of the module's name), "size:N" (elements), or "none". Of nested modules
@@ -67,6 +68,10 @@ typedef struct ls_parallel {
      * stages: "auto" balances their FLOPs; or how many modules each stage has, "3 5". */
     ls_pipeline_schedule schedule;
     const char *stages;
+    /* The axis of role expert: how many rows of tokens a rank has memory for, as a multiple of its even
+     * share. A step that sends more to its experts fails. 0: for all that there can be, so that none fails.
+     */
+    double expert_room;
     int64_t bucket_bytes; /* ddp: gradients reduced together; the first bucket is smaller */
     int ranks_per_host;   /* for planning and gather: auto; 0: all ranks on one host */
 } ls_parallel;
@@ -75,8 +80,8 @@ typedef struct ls_parallel {
     .reshard_after_forward = -1, .gather = LS_GATHER_AUTO, .prefetch_forward = 1, .prefetch_backward = 1, \
     .prefetch_memory = 0, .offload = LS_OFFLOAD_NONE, .device_memory = 0,                                 \
     .synchronize = LS_SYNCHRONIZE_AUTO, .reduce = LS_F32, .sync_batch_norm = false, .tensor = "auto",     \
-    .sequence = false, .schedule = LS_SCHEDULE_1F1B, .stages = "auto", .bucket_bytes = 25 << 20,          \
-    .ranks_per_host = 0
+    .sequence = false, .schedule = LS_SCHEDULE_1F1B, .stages = "auto", .expert_room = 0,                  \
+    .bucket_bytes = 25 << 20, .ranks_per_host = 0
 LS_API ls_parallel ls_parallel_default(void);
 /* The defaults for the ranks of a group: all of them on one data axis, "dp", and this rank among them. NULL:
  * one rank. Local. */

@@ -7,6 +7,7 @@
  *   reduce_scatter  start: tick.  wait: all have ticked; add my slice of every operand.
  *   all_reduce      start: tick.  wait: all have ticked; add the whole of every operand into a result
  *                   elsewhere.
+ *   all_to_all      start: tick.  wait: as each member has ticked, copy the rows that it has for this rank.
  *   send, receive   wait: as the mailbox is empty (full), copy; raise this side's counter of the mailbox.
  *   ... in place    start: tick.  wait: all have ticked; add my piece of every operand into mine; tick, all;
  *                   copy the other pieces; tick, all.
@@ -37,7 +38,8 @@ static const char *const NAMES[] = { [LS_ALL_GATHER] = "all_gather",
                                      [LS_ALL_REDUCE_MAX] = "all_reduce_max",
                                      [LS_ALL_REDUCE_WIDE] = "all_reduce_wide",
                                      [LS_SEND] = "send",
-                                     [LS_RECEIVE] = "receive" };
+                                     [LS_RECEIVE] = "receive",
+                                     [LS_ALL_TO_ALL] = "all_to_all" };
 
 const char *ls_collective_name(ls_collective_kind k) { return NAMES[k]; }
 
@@ -46,6 +48,8 @@ double ls_collective_bytes(ls_collective_kind k, int n, int64_t count, ls_dtype 
     if (k == LS_SEND || k == LS_RECEIVE)
         return k == LS_SEND ? 0 : (double)count * (double)ls_dtype_size(travels);
     double slices = (double)(n - 1) * (double)count * (double)ls_dtype_size(travels);
+    if (k == LS_ALL_TO_ALL)
+        return slices / n;
     return k == LS_ALL_GATHER || k == LS_REDUCE_SCATTER ? slices : 2 * slices / n;
 }
 
@@ -129,6 +133,12 @@ ls_status ls_collective_create(ls_collective **out, const ls_collective_desc *d)
                     "%s: rank %d is on another host, and messages go through memory that both ranks map; put "
                     "the ranks of axis %s on one host (mesh: write it last)",
                     d->label, c->axis->members[d->peer], c->axis->name);
+    else if (s == LS_OK && d->kind == LS_ALL_TO_ALL && c->axis->route)
+        s = ls_fail(
+            LS_E_UNSUPPORTED,
+            "%s: the ranks of axis %s are on several hosts, and rows go through memory that all of them "
+            "map; put them on one host (mesh: write it last)",
+            d->label, c->axis->name);
     else if (s == LS_OK && c->axis->route)
         s = ls_remote_create(c);
     if (s != LS_OK) {
@@ -136,8 +146,8 @@ ls_status ls_collective_create(ls_collective **out, const ls_collective_desc *d)
         return s;
     }
     c->stream = d->count * (d->kind == LS_ALL_GATHER ? n : 1) * (int64_t)ls_dtype_size(d->to) >= STREAM_BYTES;
-    c->in_place = !is_message(d) && c->operand[d->axis->position] == d->result && d->kind != LS_ALL_GATHER &&
-                  d->kind != LS_REDUCE_SCATTER;
+    c->in_place = !is_message(d) && d->kind != LS_ALL_TO_ALL && c->operand[d->axis->position] == d->result &&
+                  d->kind != LS_ALL_GATHER && d->kind != LS_REDUCE_SCATTER;
     *out = c;
     return LS_OK;
 }
@@ -269,6 +279,57 @@ static ls_status pass_message(ls_collective *c)
     return LS_OK;
 }
 
+/* How many rows member `from` has for the groups of member `to`, and where they begin among its rows. */
+static int64_t rows_for(const ls_collective *c, int from, int to, int64_t *begin)
+{
+    const ls_collective_desc *d = &c->d;
+    const int64_t own = d->groups / c->axis->n;
+    const int32_t *begins = d->begins + from * (d->groups + 1);
+    *begin = begins[to * own];
+    return begins[(to + 1) * own] - *begin;
+}
+
+/* Where the rows of member `from` begin among those that member `to` has received. */
+static int64_t received_at(const ls_collective *c, int from, int to)
+{
+    int64_t at = 0, begin;
+    for (int i = 0; i < from; i++)
+        at += rows_for(c, i, to, &begin);
+    return at;
+}
+
+static ls_status check_room(const ls_collective *c)
+{
+    const int64_t rows = received_at(c, c->axis->n, c->axis->position);
+    if (c->d.back || rows <= c->d.room)
+        return LS_OK;
+    return ls_fail(LS_E_USAGE,
+                   "%s: rank %d gets %lld rows for its experts, and has room for %lld; give more room "
+                   "(expert_room; 0: for all that can come) and continue from the last checkpoint",
+                   c->d.label, c->axis->members[c->axis->position], (long long)rows, (long long)c->d.room);
+}
+
+static ls_status move_rows(ls_collective *c)
+{
+    const ls_collective_desc *d = &c->d;
+    ls_axis *a = c->axis;
+    const size_t row = (size_t)d->row * ls_dtype_size(d->from);
+    LS_TRY(check_room(c));
+    for (int i = 0; i < a->n; i++) {
+        const int p = (a->position + i) % a->n;
+        int64_t begin, at;
+        if (i)
+            LS_TRY(ls_axis_await(a, LS_TICKS, p, c->ready, d->label));
+        const int64_t rows = d->back ? rows_for(c, a->position, p, &begin)
+                                     : rows_for(c, p, a->position, &begin);
+        at = d->back ? received_at(c, a->position, p) : received_at(c, p, a->position);
+        memcpy((char *)d->result + (size_t)(d->back ? begin : at) * row,
+               c->operand[p] + (size_t)(d->back ? at : begin) * row, (size_t)rows * row);
+        a->ledger.bytes += i ? (int64_t)((size_t)rows * row) : 0;
+    }
+    return LS_OK;
+}
+
 ls_status ls_collective_wait(ls_collective *c)
 {
     const ls_collective_desc *d = &c->d;
@@ -276,6 +337,8 @@ ls_status ls_collective_wait(ls_collective *c)
     LS_TRY(ls_fault_point(a->group));
     LS_TRY(ls_call_point(a->group));
     a->ledger.calls++;
+    if (d->kind == LS_ALL_TO_ALL)
+        return move_rows(c);
     a->ledger.bytes += c->bytes;
     if (is_message(d))
         return pass_message(c);

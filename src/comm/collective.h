@@ -20,6 +20,10 @@ typedef enum ls_collective_kind {
      * last message, LS_RECEIVE until there is a message. Only these two members call. */
     LS_SEND,
     LS_RECEIVE,
+    /* Rows, sorted by group. Each member has as many groups as the others, in the order of their numbers, and
+     * gets the rows of its groups from all members, one member after the other. `back`: they return to where
+     * they were. Row offsets of the groups are data (ls_collective_desc.begins). */
+    LS_ALL_TO_ALL,
 } ls_collective_kind;
 const char *ls_collective_name(ls_collective_kind k); /* "all_gather" ... */
 
@@ -37,6 +41,11 @@ typedef struct ls_collective_desc {
     void *result;
     const void *operand; /* of a send: in this rank's memory */
     int peer;            /* of a send or a receive: the other member's position */
+    /* all_to_all: elements of a row, the groups of all members, rows that the result has room for, and, in
+     * this rank's memory, for each member where the rows of each group begin: [members][groups + 1] */
+    int64_t row, groups, room;
+    const int32_t *begins;
+    bool back;
     /* [members]: each member's own offset, if they have different programs; NULL: `offset` for all */
     const size_t *offsets;
     /* All members finished writing their operands before an earlier fence, so they are read without waiting.
@@ -66,5 +75,6 @@ ls_status ls_collective_start(ls_collective *c);
 ls_status ls_collective_wait(ls_collective *c);
 /* Bytes that this rank receives: (n-1) slices for all_gather and reduce_scatter, twice that for all_reduce.
  * `travels` is the type that is sent: the smaller of from and to for gathers, via for sums. plan and explain
- * print this number and the ledger counts it. */
+ * print this number and the ledger counts it. Of all_to_all it is what arrives if rows are spread evenly, and
+ * `count` the elements of the rows of this rank's tokens; the ledger counts what arrives. */
 double ls_collective_bytes(ls_collective_kind k, int n, int64_t count, ls_dtype travels);

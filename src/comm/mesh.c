@@ -95,7 +95,7 @@ static ls_status no_role(const char *axis)
         ls_str_printf(&names, "%s%s", k == 0 ? "" : k < NAMES - 1 ? ", " : " and ", BY_NAME[k].name);
     const ls_status s = ls_fail(LS_E_USAGE,
                                 "mesh: there is no axis '%s': only %s have a role of their own; give it one: "
-                                "%s: {size: 2, role: replicate, shard, tensor, context or pipeline}",
+                                "%s: {size: 2, role: replicate, shard, tensor, context, pipeline or expert}",
                                 axis, ls_str_text(&names), axis);
     ls_str_release(&names);
     return s;
@@ -145,8 +145,16 @@ static ls_status mesh_refuse(const ls_mesh *m, int64_t product, bool automatic, 
 }
 
 /* The roles whose axes together name a group. */
-static const unsigned SETS[] = { LS_ROLES_DATA, LS_ROLES_DATA | LS_ROLE_BIT(LS_ROLE_CONTEXT),
-                                 LS_ROLE_BIT(LS_ROLE_SHARD) | LS_ROLE_BIT(LS_ROLE_CONTEXT), LS_ROLES_PARTS,
+#define CONTEXT LS_ROLE_BIT(LS_ROLE_CONTEXT)
+#define EXPERT LS_ROLE_BIT(LS_ROLE_EXPERT)
+#define SHARD LS_ROLE_BIT(LS_ROLE_SHARD)
+static const unsigned SETS[] = { LS_ROLES_DATA,
+                                 LS_ROLES_DATA | CONTEXT,
+                                 (LS_ROLES_DATA & ~EXPERT) | CONTEXT,
+                                 SHARD | CONTEXT,
+                                 SHARD | EXPERT | CONTEXT,
+                                 LS_ROLES_PARTS,
+                                 LS_ROLES_PARTS | EXPERT,
                                  ~LS_ROLES_DATA };
 
 /* Keeps all names of groups that the mesh can have. */
@@ -358,8 +366,7 @@ bool ls_mesh_has_results(const ls_mesh *m, int rank)
     for (int i = 0; i < m->n; i++) {
         const ls_axis_role role = role_of(m, i);
         const int64_t from = role == LS_ROLE_PIPELINE ? m->axes[i].size - 1 : 0;
-        if (role != LS_ROLE_REPLICATE && role != LS_ROLE_SHARD &&
-            ls_mesh_position(m, rank, m->axes[i].name) != from)
+        if (!(LS_ROLES_DATA >> role & 1) && ls_mesh_position(m, rank, m->axes[i].name) != from)
             return false;
     }
     return true;

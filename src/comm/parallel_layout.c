@@ -16,22 +16,38 @@
 
 /* ---- resolving options */
 
+enum { CONTEXT = LS_ROLE_BIT(LS_ROLE_CONTEXT), EXPERT = LS_ROLE_BIT(LS_ROLE_EXPERT) };
+
+static const char *shard_axes(const ls_parallel *p, unsigned without)
+{
+    const unsigned roles = p->data == LS_DATA_FSDP     ? LS_ROLES_DATA | CONTEXT
+                           : p->data == LS_DATA_HYBRID ? LS_ROLE_BIT(LS_ROLE_SHARD) | EXPERT | CONTEXT
+                                                       : 0;
+    return ls_mesh_axes_of(&p->mesh, roles & ~without);
+}
+
+static const char *replicate_axes(const ls_parallel *p, unsigned without)
+{
+    const unsigned roles = p->data == LS_DATA_DDP      ? LS_ROLES_DATA | CONTEXT
+                           : p->data == LS_DATA_HYBRID ? LS_ROLE_BIT(LS_ROLE_REPLICATE)
+                                                       : 0;
+    return ls_mesh_axes_of(&p->mesh, roles & ~without);
+}
+
 const char *ls_parallel_shard_axes(const ls_parallel *p)
 {
     LS_ARG_OR(p, NULL);
-    const unsigned context = LS_ROLE_BIT(LS_ROLE_CONTEXT);
-    return p->data == LS_DATA_FSDP     ? ls_mesh_axes_of(&p->mesh, LS_ROLES_DATA | context)
-           : p->data == LS_DATA_HYBRID ? ls_mesh_axes_of(&p->mesh, LS_ROLE_BIT(LS_ROLE_SHARD) | context)
-                                       : "";
+    return shard_axes(p, 0);
 }
 
 const char *ls_parallel_replicate_axes(const ls_parallel *p)
 {
     LS_ARG_OR(p, NULL);
-    return p->data == LS_DATA_DDP ? ls_mesh_axes_of(&p->mesh, LS_ROLES_DATA | LS_ROLE_BIT(LS_ROLE_CONTEXT))
-           : p->data == LS_DATA_HYBRID ? ls_mesh_axis(&p->mesh, LS_ROLE_REPLICATE)
-                                       : "";
+    return replicate_axes(p, 0);
 }
+
+const char *ls_parallel_expert_shard_axes(const ls_parallel *p) { return shard_axes(p, EXPERT); }
+const char *ls_parallel_expert_replicate_axes(const ls_parallel *p) { return replicate_axes(p, EXPERT); }
 
 int64_t ls_parallel_reshards(const ls_parallel *p)
 {
@@ -42,12 +58,17 @@ int64_t ls_parallel_reshards(const ls_parallel *p)
     return n == 1 ? 0 : n;
 }
 
+static bool deals_experts(const ls_parallel *p)
+{
+    return ls_mesh_group_size(&p->mesh, ls_mesh_axis(&p->mesh, LS_ROLE_EXPERT)) > 1;
+}
+
 bool ls_parallel_synchronizes_each(const ls_parallel *p)
 {
     LS_ARG_OR(p, false);
     if (p->synchronize != LS_SYNCHRONIZE_AUTO)
         return p->synchronize == LS_SYNCHRONIZE_EACH;
-    return p->data == LS_DATA_FSDP || p->data == LS_DATA_HYBRID || p->sync_batch_norm;
+    return p->data == LS_DATA_FSDP || p->data == LS_DATA_HYBRID || p->sync_batch_norm || deals_experts(p);
 }
 
 /* Whether every group that gathers lies on one machine. Members ascend, so it is enough to look at the first
@@ -225,6 +246,59 @@ static ls_status check_pipeline(const ls_parallel *p)
     return LS_OK;
 }
 
+/* Whether each group of this axis lies on one host. */
+static bool on_one_host(const ls_parallel *p, const char *axis)
+{
+    const int last = ls_mesh_group_size(&p->mesh, axis) - 1;
+    for (int r = 0; r < ls_mesh_ranks(&p->mesh) && p->ranks_per_host; r++)
+        if (ls_mesh_member(&p->mesh, r, axis, 0) / p->ranks_per_host !=
+            ls_mesh_member(&p->mesh, r, axis, last) / p->ranks_per_host)
+            return false;
+    return true;
+}
+
+/* Rows go to experts through memory that all ranks of the axis map. Its ranks compute neighbouring
+ * micro-batches, whose gradients must be added first: so the tree over all of them is that of one process. */
+static ls_status check_experts(const ls_parallel *p)
+{
+    const ls_mesh *m = &p->mesh;
+    const int at = axis_of(m, LS_ROLE_EXPERT);
+    if (!(p->expert_room >= 0 && p->expert_room <= 1e6))
+        return ls_fail_field(
+            LS_E_USAGE, "expert_room",
+            "%g is out of range: 0 (room for all rows that can come), or a multiple of an even "
+            "share",
+            p->expert_room);
+    if (at < 0 && p->expert_room != 0)
+        return ls_fail_field(LS_E_USAGE, "expert_room",
+                             "has no effect: the mesh has no axis of role expert; write mesh: {%s: auto, "
+                             "%s: 2}, or leave it out",
+                             ls_mesh_name(LS_ROLE_REPLICATE), ls_mesh_name(LS_ROLE_EXPERT));
+    if (!deals_experts(p))
+        return LS_OK;
+    const char *axis = m->axes[at].name;
+    for (int i = at + 1; i < m->n; i++)
+        if (i == axis_of(m, LS_ROLE_REPLICATE) || i == axis_of(m, LS_ROLE_SHARD))
+            return ls_fail_field(
+                LS_E_USAGE, "mesh",
+                "axis %s deals samples outside of axis %s, so sums of gradients would depend "
+                "on it: write %s behind %s",
+                axis, m->axes[i].name, axis, m->axes[i].name);
+    if (p->synchronize == LS_SYNCHRONIZE_ONCE)
+        return ls_fail_field(LS_E_USAGE, "synchronize",
+                             "once gives a rank a block of micro-batches, and the experts of axis %s add the "
+                             "gradients of neighbours, which are computed side by side; say auto or each",
+                             axis);
+    if (!on_one_host(p, axis))
+        return ls_fail_field(
+            LS_E_UNSUPPORTED, "mesh",
+            "the ranks of axis %s lie on several hosts, and tokens go to their experts through "
+            "memory that one host's ranks map: write %s last in the mesh, with at most %d "
+            "ranks",
+            axis, axis, p->ranks_per_host);
+    return LS_OK;
+}
+
 static ls_status check_reshard(const ls_parallel *p)
 {
     int64_t n = p->reshard_after_forward;
@@ -303,6 +377,7 @@ ls_status ls_parallel_check(const ls_parallel *p)
     LS_TRY(ls_parallel_check_units(p->units));
     LS_TRY(check_tensor(p));
     LS_TRY(check_pipeline(p));
+    LS_TRY(check_experts(p));
     LS_TRY(check_reshard(p));
     LS_TRY(check_memory(p));
     LS_TRY(check_sync(p));
@@ -339,6 +414,11 @@ ls_status ls_parallel_apart(ls_parallel *p, const char *device)
             "stages of a pipeline send from host memory, and device %s has its own; use axes "
             "dp, shard or tp",
             device);
+    if (deals_experts(p))
+        return ls_fail_field(LS_E_UNSUPPORTED, "mesh",
+                             "tokens go to the experts of axis %s through host memory, and device %s has its "
+                             "own; use axes dp, shard or tp",
+                             ls_mesh_axis(&p->mesh, LS_ROLE_EXPERT), device);
     p->gather = LS_GATHER_COPY;
     return LS_OK;
 }

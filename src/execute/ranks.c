@@ -233,9 +233,17 @@ static ls_status ranks_prepare(ls_session *s, const ls_program *g, int k, ls_col
         .settled = c->settled,
         .map_to = mapped ? to : NULL,
         .map_from = mapped ? operand : NULL,
+        .row = c->row,
+        .groups = c->groups,
+        .room = c->room,
+        .back = c->back,
         .threads = p->device.threads,
         .label = label(s, p, c),
     };
+    if (c->kind == LS_ALL_TO_ALL) {
+        const ls_location *begins = &p->locations[n->in[1].id];
+        d.begins = (const int32_t *)(const void *)(g->where[begins->alloc] + begins->offset);
+    }
     LS_TRY(find_offsets(s, c, d.offset, &d.offsets));
     if (ls_device_apart(&p->device))
         stage(s, g, k, &d, operand, to);

@@ -18,6 +18,8 @@ typedef struct ls_replicate_attrs { const char *group, *unit; int64_t ranks, via
  * mailboxes, of which each rank has `room` bytes; what is sent */
 typedef struct ls_message_attrs { const char *group, *unit; int64_t ranks, peer, offset, room; ls_type type; }
     ls_message_attrs;
+/* all_to_all: rows of the result; 1: rows return to the ranks that they came from */
+typedef struct ls_exchange_attrs { const char *group, *unit; int64_t ranks, rows, back; } ls_exchange_attrs;
 /* clang-format on */
 /* to: the operand's own type, also if a pass changes it */
 enum { LS_TO_SAME = 31 };

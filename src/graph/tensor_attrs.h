@@ -15,6 +15,9 @@ typedef struct ls_group_norm_attrs { int64_t channels; double eps; } ls_group_no
 typedef struct ls_recurrent_attrs { int64_t reverse; } ls_recurrent_attrs;
 /* top_k: how many of the last dimension */
 typedef struct ls_top_k_attrs { int64_t k; } ls_top_k_attrs;
-/* n: of group_order the number of groups, of combine that of tokens, of grouped_linear_dw a group */
-typedef struct ls_group_attrs { int64_t n; } ls_group_attrs;
+/* n: of group_order the number of groups, of combine that of tokens, of grouped_linear_dw a group. rows: of
+ * grouped_linear and its gradients, how many rows belong to a group if they are spread evenly; 0: all do */
+typedef struct ls_group_attrs { int64_t n, rows; } ls_group_attrs;
+/* received_groups: a rank's position, and how many ranks send it rows */
+typedef struct ls_received_attrs { int64_t position, ranks; } ls_received_attrs;
 /* clang-format on */

@@ -76,7 +76,7 @@ static ls_value layer_of_experts(ls_graph *g, const char *name, ls_value x, int6
         in[2 + e] = g->nf4 ? ls_nf4_weight(g, out, width, c->weight)
                            : ls_param(g, "weight", LS_TYPE(LS_F32, out, width), c->weight);
     }
-    return ls_graph_apply(g, &ls_op_grouped_linear, (int)(2 + c->experts), in, NULL);
+    return ls_graph_apply(g, &ls_op_grouped_linear, (int)(2 + c->experts), in, &(ls_group_attrs){ 0 });
 }
 
 ls_value ls_experts(ls_graph *g, ls_value x, const ls_experts_config *c, ls_experts_balance *balance)

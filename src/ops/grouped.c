@@ -171,9 +171,16 @@ static double moved_bytes(const ls_infer *i)
     return bytes;
 }
 
+/* How many of the rows in operand 0 belong to a group, if they are spread evenly. */
+static double rows_of_groups(const ls_infer *i)
+{
+    const int64_t rows = ((const ls_group_attrs *)i->attrs)->rows;
+    return (double)(rows ? rows : i->in[0].dims[0]);
+}
+
 static ls_cost cost_grouped(const ls_infer *i) /* each row meets the weight of one group */
 {
-    return (ls_cost){ .flops = 2.0 * (double)i->in[X].dims[0] * (double)ls_type_count(&i->in[WEIGHTS]),
+    return (ls_cost){ .flops = 2.0 * rows_of_groups(i) * (double)ls_type_count(&i->in[WEIGHTS]),
                       .bytes = moved_bytes(i) };
 }
 
@@ -181,7 +188,7 @@ static ls_cost cost_grouped(const ls_infer *i) /* each row meets the weight of o
 static ls_cost cost_grouped_dw(const ls_infer *i)
 {
     const double share = 1.0 / (double)groups_of(i, 2);
-    return (ls_cost){ .flops = 2.0 * share * (double)i->in[0].dims[0] * (double)ls_type_count(&i->out[0]),
+    return (ls_cost){ .flops = 2.0 * share * rows_of_groups(i) * (double)ls_type_count(&i->out[0]),
                       .bytes = share * moved_bytes(i) + (1 - share) * (double)ls_type_bytes(&i->out[0]) };
 }
 
@@ -194,12 +201,29 @@ static void grad_grouped_linear(ls_grad *c)
     for (int k = 0; k < n->n_in; k++)
         in[k] = k == X ? c->dout[0] : n->in[k];
     if (c->needs[X])
-        c->din[X] = ls_graph_apply(c->g, &ls_op_grouped_linear_dx, n->n_in, in, NULL);
+        c->din[X] = ls_graph_apply(c->g, &ls_op_grouped_linear_dx, n->n_in, in, n->attrs);
     for (int k = WEIGHTS; k < n->n_in; k++)
         if (c->needs[k])
-            c->din[k] = ls_graph_apply(c->g, &ls_op_grouped_linear_dw, 3,
-                                       (ls_value[]){ c->dout[0], n->in[X], n->in[OFFSETS] },
-                                       &(ls_group_attrs){ .n = k - WEIGHTS });
+            c->din[k] = ls_graph_apply(
+                c->g, &ls_op_grouped_linear_dw, 3, (ls_value[]){ c->dout[0], n->in[X], n->in[OFFSETS] },
+                &(ls_group_attrs){ k - WEIGHTS, ((const ls_group_attrs *)n->attrs)->rows });
+}
+
+/* ---- the groups of one rank, with the rows that all ranks send it */
+
+static ls_status infer_received_groups(ls_infer *i)
+{
+    const ls_received_attrs *a = i->attrs;
+    const ls_type *begins = &i->in[0];
+    LS_RULE_CHECK(i, a->ranks >= 1 && a->position >= 0 && a->position < a->ranks,
+                  "position %lld of %lld ranks", (long long)a->position, (long long)a->ranks);
+    LS_RULE_CHECK(i, begins->ndim == 1 && begins->dtype == LS_I32 && begins->dims[0] % a->ranks == 0,
+                  "needs i32 offsets of %lld ranks, one after the other", (long long)a->ranks);
+    const int64_t groups = begins->dims[0] / a->ranks - 1;
+    LS_RULE_CHECK(i, groups >= 1 && groups % a->ranks == 0, "%lld ranks do not divide %lld groups",
+                  (long long)a->ranks, (long long)groups);
+    i->out[0] = LS_TYPE(LS_I32, groups + 1);
+    return LS_OK;
 }
 
 static const ls_attr_field TOP_K_FIELDS[] = { { "k", LS_FIELD_I64, offsetof(ls_top_k_attrs, k), NULL },
@@ -208,8 +232,15 @@ static const ls_attr_field TOP_K_FIELDS[] = { { "k", LS_FIELD_I64, offsetof(ls_t
     {                                                                    \
         { name, LS_FIELD_I64, offsetof(ls_group_attrs, n), NULL }, { 0 } \
     }
-static const ls_attr_field ORDER_FIELDS[] = GROUP_FIELDS("groups"), COMBINE_FIELDS[] = GROUP_FIELDS("tokens"),
-                           DW_FIELDS[] = GROUP_FIELDS("group");
+static const ls_attr_field ORDER_FIELDS[] = GROUP_FIELDS("groups"), COMBINE_FIELDS[] = GROUP_FIELDS("tokens");
+static const ls_attr_field DW_FIELDS[] = { { "group", LS_FIELD_I64, offsetof(ls_group_attrs, n), NULL },
+                                           { "rows", LS_FIELD_I64, offsetof(ls_group_attrs, rows), NULL },
+                                           { 0 } };
+static const ls_attr_field RECEIVED_FIELDS[] = {
+    { "position", LS_FIELD_I64, offsetof(ls_received_attrs, position), NULL },
+    { "ranks", LS_FIELD_I64, offsetof(ls_received_attrs, ranks), NULL },
+    { 0 }
+};
 
 const ls_op ls_op_top_k = {
     .name = "top_k",
@@ -265,6 +296,8 @@ const ls_op ls_op_grouped_linear = {
     .min_in = 3,
     .max_in = -1,
     .n_out = 1,
+    .attrs_size = sizeof(ls_group_attrs),
+    .fields = DW_FIELDS + 1,
     .infer = infer_grouped_linear,
     .grad = grad_grouped_linear,
     .cost = cost_grouped,
@@ -277,6 +310,8 @@ const ls_op ls_op_grouped_linear_dx = {
     .max_in = -1,
     .n_out = 1,
     .flags = LS_OP_NO_GRAD,
+    .attrs_size = sizeof(ls_group_attrs),
+    .fields = DW_FIELDS + 1,
     .infer = infer_grouped_linear_dx,
     .cost = cost_grouped,
     .summary = "Computes the gradient of grouped_linear for x: dy * w, by groups.",
@@ -293,6 +328,18 @@ const ls_op ls_op_grouped_linear_dw = {
     .infer = infer_grouped_linear_dw,
     .cost = cost_grouped_dw,
     .summary = "Computes the gradient of grouped_linear for a group's weight: dy^T * x over its rows.",
+};
+const ls_op ls_op_received_groups = {
+    .name = "received_groups",
+    .rule = LS_RULE_LATER,
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .flags = LS_OP_NO_GRAD,
+    .attrs_size = sizeof(ls_received_attrs),
+    .fields = RECEIVED_FIELDS,
+    .infer = infer_received_groups,
+    .summary = "Says where each group begins in the rows that all_to_all brings: by rank, then by group.",
 };
 
 ls_value ls_top_k(ls_graph *g, ls_value a, int64_t k)

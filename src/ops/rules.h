@@ -113,7 +113,7 @@ extern const ls_op ls_op_cast, ls_op_fused, ls_op_dequantize, ls_op_dequantize_s
 extern const ls_op ls_op_random_key, ls_op_dropout;
 extern const ls_op ls_op_linear, ls_op_linear_dx, ls_op_linear_dw, ls_op_batch_matmul;
 extern const ls_op ls_op_top_k, ls_op_group_order, ls_op_dispatch, ls_op_combine, ls_op_grouped_linear,
-    ls_op_grouped_linear_dx, ls_op_grouped_linear_dw;
+    ls_op_grouped_linear_dx, ls_op_grouped_linear_dw, ls_op_received_groups;
 extern const ls_op ls_op_group_norm, ls_op_group_norm_grad;
 extern const ls_op ls_op_lstm, ls_op_lstm_grad, ls_op_gru, ls_op_gru_grad;
 extern const ls_op ls_op_conv2d, ls_op_conv2d_dx, ls_op_conv2d_dw;
@@ -131,6 +131,6 @@ extern const ls_op ls_op_cross_entropy_part, ls_op_argmax_part, ls_op_argmax_joi
 extern const ls_op ls_op_max_abs, ls_op_sum_squares, ls_op_norm_from_squares, ls_op_is_finite;
 extern const ls_op ls_op_count_step, ls_op_adam, ls_op_sgd, ls_op_loss_scale_update;
 extern const ls_op ls_op_group_rate, ls_op_lion, ls_op_ema, ls_op_muon_momentum, ls_op_muon, ls_op_adafactor;
-extern const ls_op ls_op_send, ls_op_receive;
+extern const ls_op ls_op_send, ls_op_receive, ls_op_all_to_all;
 extern const ls_op ls_op_all_gather, ls_op_reduce_scatter, ls_op_all_reduce, ls_op_replicate, ls_op_to_device,
     ls_op_to_host;

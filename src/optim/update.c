@@ -44,23 +44,37 @@ static ls_value weights(ls_graph *g, int k, const ls_update_unit *u)
                : LS_NONE;
 }
 
+/* The unit, with its groups. */
+static ls_update_unit unit_over(const ls_update_unit *u, const ls_update_opts *o)
+{
+    ls_update_unit own = *u;
+    if (own.shard)
+        return own;
+    own.shard = o->shard;
+    own.replicate = o->replicate;
+    own.shards = o->shards;
+    own.replicas = o->replicas;
+    return own;
+}
+
 /* The gradient of this rank's part of unit k. Either `micro` has reduced it over the ranks, or this program
  * does (o->reduce). */
 static ls_value gradient(ls_graph *g, int k, const ls_update_unit *u, const ls_update_opts *o)
 {
     ls_chain_link links[LS_UNIT_LINKS];
+    const ls_update_unit over = unit_over(u, o);
     ls_type t = u->type;
     if (u->gradient_there)
         return weights(g, k, u);
     if (o->reduce)
-        t.dims[0] *= o->shards;
+        t.dims[0] *= over.shards;
     const ls_value v = ls_input_of(g, (ls_identity){ .what = LS_IS_GRADIENT, .unit = k }, u->name, t);
     const int n = ls_unit_chain(links, &(ls_unit_use){ .unit = u->name,
                                                        .number = k,
-                                                       .shard = o->shard,
-                                                       .replicate = o->replicate,
-                                                       .shards = o->shards,
-                                                       .replicas = o->replicas,
+                                                       .shard = over.shard,
+                                                       .replicate = over.replicate,
+                                                       .shards = over.shards,
+                                                       .replicas = over.replicas,
                                                        .offload = o->offload,
                                                        .to = (int64_t)u->type.dtype,
                                                        .via = (int64_t)u->via });
@@ -185,6 +199,7 @@ ls_status ls_update_build(ls_graph *g, int n, const ls_update_unit *units, const
     for (int i = 0; i < n; i++) {
         if (units[i].elsewhere)
             continue;
+        const ls_update_unit over = unit_over(&units[i], o);
         const ls_optimizer own = settings(&o->optimizer, units[i].group, units[i].n_tensors);
         const ls_update_inputs in = { i,
                                       grads[i],
@@ -193,8 +208,8 @@ ls_status ls_update_build(ls_graph *g, int n, const ls_update_unit *units, const
                                       scale,
                                       apply,
                                       units[i].gradient_there ? grads[i] : weights(g, i, &units[i]),
-                                      o->shard,
-                                      o->shards };
+                                      over.shard,
+                                      over.shards };
         const ls_value updated = RULES[own.kind](g, &units[i], &own, &in);
         if (o->ema_decay > 0)
             ls_graph_apply(

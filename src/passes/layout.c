@@ -8,6 +8,7 @@
 #include "base/c_locale.h"
 #include "base/field.h"
 #include "base/nf4.h"
+#include "comm/axes.h"
 #include "ops/rules.h"
 #include "passes.h"
 #include "stages.h"
@@ -26,13 +27,24 @@ int64_t ls_units_frozen(const ls_units *u)
     return n;
 }
 
-static ls_sharding sharding_of(const ls_parallel *p)
+/* experts: of units with a part */
+static ls_sharding sharding_of(const ls_parallel *p, bool experts)
 {
-    ls_sharding s = { .shard = "", .replicate = "", .shards = 1, .replicas = 1, .stages = 1, .each = true };
+    ls_sharding s = { .shard = "",
+                      .replicate = "",
+                      .shards = 1,
+                      .replicas = 1,
+                      .stages = 1,
+                      .parts = 1,
+                      .part = 1,
+                      .each = true };
     if (!p)
         return s;
-    s.shard = ls_parallel_shard_axes(p);
-    s.replicate = ls_parallel_replicate_axes(p);
+    const char *axis = ls_mesh_axis(&p->mesh, LS_ROLE_EXPERT);
+    s.parts = ls_mesh_group_size(&p->mesh, axis);
+    s.part = 1 + ls_mesh_position(&p->mesh, p->rank, axis);
+    s.shard = experts ? ls_parallel_expert_shard_axes(p) : ls_parallel_shard_axes(p);
+    s.replicate = experts ? ls_parallel_expert_replicate_axes(p) : ls_parallel_replicate_axes(p);
     if (*s.shard) {
         s.shards = ls_mesh_group_size(&p->mesh, s.shard);
         s.position = ls_mesh_position(&p->mesh, p->rank, s.shard);
@@ -263,17 +275,18 @@ static int unit_of(layout *l, const char *name, const ls_scope *scope, int bucke
     if (slot->group)
         snprintf(group, sizeof group, " group %d", slot->group);
     const char *matrices = slot->matrix ? " matrices" : "";
-    snprintf(full, sizeof full, "%s%s%s%s%s%s%s%s%s%s%s%s", name, stage, group, matrices,
-             slot->frozen ? " frozen" : "", sharded_by ? " split" : "", other ? " " : "",
+    /* (the parts have one name, so that the programs of all ranks can be compared) */
+    snprintf(full, sizeof full, "%s%s%s%s%s%s%s%s%s%s%s%s%s", name, slot->part ? " experts" : "", stage,
+             group, matrices, slot->frozen ? " frozen" : "", sharded_by ? " split" : "", other ? " " : "",
              other ? ls_dtype_name(slot->type.dtype) : "", shown ? " in " : "",
              shown ? ls_dtype_name(param) : "", types->reduce != model->reduce ? " reduced in " : "",
              types->reduce != model->reduce ? ls_dtype_name(types->reduce) : "");
     for (int i = 0; i < u->n; i++)
         if (l->scope[i] == scope && l->bucket[i] == bucket && u->units[i].dtype == slot->type.dtype &&
-            u->units[i].stage == slot->stage && u->units[i].frozen == slot->frozen &&
-            u->units[i].group == slot->group && u->units[i].matrices == slot->matrix &&
-            u->units[i].sharded_by == sharded_by && u->units[i].param == param &&
-            u->units[i].reduce == types->reduce)
+            u->units[i].stage == slot->stage && u->units[i].part == slot->part &&
+            u->units[i].frozen == slot->frozen && u->units[i].group == slot->group &&
+            u->units[i].matrices == slot->matrix && u->units[i].sharded_by == sharded_by &&
+            u->units[i].param == param && u->units[i].reduce == types->reduce)
             return i;
     u->units[u->n] = (ls_unit){ .state = ls_arena_strdup(&u->arena, full),
                                 .dtype = slot->type.dtype,
@@ -282,9 +295,10 @@ static int unit_of(layout *l, const char *name, const ls_scope *scope, int bucke
                                 .frozen = slot->frozen,
                                 .group = slot->group,
                                 .matrices = slot->matrix,
-                                .root = !scope && !bucket && !slot->frozen && !sharded_by,
+                                .root = !scope && !bucket && !slot->frozen && !sharded_by && !slot->part,
                                 .sharded_by = sharded_by,
-                                .stage = slot->stage };
+                                .stage = slot->stage,
+                                .part = slot->part };
     l->scope[u->n] = scope;
     l->bucket[u->n] = bucket;
     return u->n++;
@@ -309,7 +323,7 @@ static void layout_put(layout *l, ls_slot *s, int unit)
 /* ddp: fills buckets in reverse order of declaration, which is about the order in which gradients are made.
  * The first bucket is small, so that its sum starts early (as in PyTorch's reducer). A bucket may exceed its
  * size by one tensor. */
-static void fill_buckets(layout *l, int64_t bytes, int n_groups)
+static void fill_buckets(layout *l, int64_t bytes, int n_groups, int part)
 {
     const int64_t first = 1 << 20, size = (int64_t)ls_dtype_size(l->u->dtype);
     char name[32];
@@ -321,7 +335,7 @@ static void fill_buckets(layout *l, int64_t bytes, int n_groups)
         int bucket = 0;
         for (int i = l->u->n_slots - 1; i >= 0; i--) {
             const ls_slot *s = &l->u->slots[i];
-            if (s->frozen || s->group != group || s->matrix != matrix ||
+            if (s->frozen || s->part != part || s->group != group || s->matrix != matrix ||
                 ls_sharded_axes(&s->sharded) != sharded_by)
                 continue;
             if (!bucket || used >= limit) {
@@ -333,6 +347,12 @@ static void fill_buckets(layout *l, int64_t bytes, int n_groups)
             used += ls_type_count(&s->type) * size;
         }
     }
+}
+
+static void fill_all_buckets(layout *l, int64_t bytes, int n_groups)
+{
+    for (int part = 0; part <= l->u->sharding.parts; part++)
+        fill_buckets(l, bytes, n_groups, part);
     for (int i = 0; i < l->u->n_slots; i++)
         if (l->u->slots[i].frozen)
             layout_put(l, &l->u->slots[i], unit_of(l, "unit", NULL, 0, i));
@@ -352,10 +372,37 @@ static void fill_units(layout *l, const policy *by, const ls_node **params)
     }
 }
 
+/* Unit k of a part, in their order. NULL: it has fewer. */
+static const ls_unit *unit_of_part(const ls_units *u, int part, int k)
+{
+    for (int i = 0; i < u->n; i++)
+        if (u->units[i].part == part && k-- == 0)
+            return &u->units[i];
+    return NULL;
+}
+
+/* Ranks of all parts run the same programs, so their units must be alike. */
+static ls_status check_parts(const ls_units *u)
+{
+    for (int part = 2; part <= u->sharding.parts; part++)
+        for (int k = 0;; k++) {
+            const ls_unit *a = unit_of_part(u, 1, k), *b = unit_of_part(u, part, k);
+            if (!a && !b)
+                break;
+            if (!a || !b || strcmp(a->state, b->state) || a->elements != b->elements)
+                return ls_fail_field(
+                    LS_E_USAGE, "mesh",
+                    "the experts of different ranks are not alike (%s): freeze, group and type "
+                    "all experts of a layer in the same way",
+                    a ? a->state : b->state);
+        }
+    return LS_OK;
+}
+
 ls_status ls_units_lay_out(ls_units *u, const ls_graph *g, const ls_parallel *p, const ls_trained *what,
                            const ls_precision *precision)
 {
-    *u = (ls_units){ .sharding = sharding_of(p) };
+    *u = (ls_units){ .sharding = sharding_of(p, false), .experts = sharding_of(p, true) };
     ls_arena_init(&u->arena);
     for (int i = 0; i < g->n_nodes; i++)
         u->n_slots += g->nodes[i]->op == &ls_op_param;
@@ -375,6 +422,7 @@ ls_status ls_units_lay_out(ls_units *u, const ls_graph *g, const ls_parallel *p,
                                  .sharded = a->sharded,
                                  .parts = 1,
                                  .stage = g->nodes[i]->stage,
+                                 .part = (int)a->part,
                                  .init = { (ls_init_kind)a->init, a->init_a, a->init_b } };
         if (p)
             u->slots[k].whole = ls_param_whole(g->nodes[i], &p->mesh, &u->slots[k].parts);
@@ -400,13 +448,14 @@ ls_status ls_units_lay_out(ls_units *u, const ls_graph *g, const ls_parallel *p,
     for (int i = 0; i < u->n_slots; i++)
         l.types[i] = ls_policy_of(&u->policies, params[i]->scope);
     if (s->replicas > 1 && s->shards == 1)
-        fill_buckets(&l, p->bucket_bytes, what ? what->n_groups : 0);
+        fill_all_buckets(&l, p->bucket_bytes, what ? what->n_groups : 0);
     else
         fill_units(&l, &by, params);
     for (int i = 0; i < u->n_slots; i++)
         u->parameters += numbers_of(u, i, &u->slots[i].whole);
     for (int i = 0; i < u->n; i++) {
         ls_unit *x = &u->units[i];
+        s = ls_unit_sharding(u, i);
         const size_t used = ls_dtype_size(x->param), stored = ls_dtype_size(x->dtype),
                      narrow = used < stored ? used : stored;
         if (s->shards > 1)
@@ -418,5 +467,6 @@ ls_status ls_units_lay_out(ls_units *u, const ls_graph *g, const ls_parallel *p,
         u->slice += x->slice;
         u->trained += !x->frozen;
     }
+    LS_TRY(check_parts(u));
     return ls_arena_status(&u->arena);
 }

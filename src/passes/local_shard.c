@@ -59,28 +59,38 @@ ls_box ls_param_box(const ls_shard_dims *sharded, const ls_type *whole, int64_t 
     return box;
 }
 
+const char *ls_units_parts(const ls_units *u, const ls_mesh *m)
+{
+    const bool apart = !ls_mesh_group_has(u->sharding.shard, ls_mesh_axis(m, LS_ROLE_EXPERT));
+    return ls_mesh_axes_of(m, LS_ROLES_PARTS | (apart ? LS_ROLE_BIT(LS_ROLE_EXPERT) : 0));
+}
+
 ls_local_shard ls_slot_local_shard(const ls_units *u, const ls_mesh *m, int slot, int rank)
 {
     const ls_slot *s = &u->slots[slot];
-    const char *models = ls_mesh_axes_of(m, LS_ROLES_PARTS), *pipeline = ls_mesh_axis(m, LS_ROLE_PIPELINE);
+    const ls_unit *unit = &u->units[s->unit];
+    const ls_sharding *sharding = ls_unit_sharding(u, s->unit);
+    const char *models = ls_units_parts(u, m), *pipeline = ls_mesh_axis(m, LS_ROLE_PIPELINE),
+               *experts = unit->part ? ls_mesh_axis(m, LS_ROLE_EXPERT) : "";
     ls_local_shard h = { .box = ls_param_box(&s->sharded, &s->whole, s->parts, m, rank), .copies = 1 };
     for (int i = 0; i < m->n; i++) {
         const char *axis = m->axes[i].name;
         const int n = (int)m->axes[i].size, at = ls_mesh_position(m, rank, axis);
-        if (!s->sharded.dim[i] && !ls_mesh_group_has(u->sharding.shard, axis) && strcmp(axis, pipeline)) {
+        if (!s->sharded.dim[i] && !ls_mesh_group_has(sharding->shard, axis) && strcmp(axis, pipeline) &&
+            strcmp(axis, experts)) {
             h.copy = h.copy * n + at;
             h.copies *= n;
             if (ls_mesh_group_has(models, axis))
                 h.model_copy = h.model_copy * n + at;
         }
     }
-    const int64_t slice = u->units[s->unit].slice,
-                  begin = ls_mesh_position(m, rank, u->sharding.shard) * slice,
+    const int64_t slice = unit->slice, begin = ls_mesh_position(m, rank, sharding->shard) * slice,
                   end = s->offset + ls_box_count(&h.box);
     const int64_t from = s->offset > begin ? s->offset : begin,
                   to = end < begin + slice ? end : begin + slice;
     h.first = from < end ? from - s->offset : end - s->offset;
-    const bool here = !*pipeline || ls_mesh_position(m, rank, pipeline) == u->units[s->unit].stage;
+    const bool here = (!*pipeline || ls_mesh_position(m, rank, pipeline) == unit->stage) &&
+                      (!unit->part || ls_mesh_position(m, rank, experts) == unit->part - 1);
     h.count = here && to > from ? to - from : 0;
     h.at = from - begin;
     return h;
@@ -103,7 +113,7 @@ int64_t ls_box_number(const ls_box *box, int64_t *of)
 bool ls_slot_everywhere(const ls_units *u, int slot)
 {
     const ls_unit *unit = &u->units[u->slots[slot].unit];
-    return unit->slice == unit->elements && !unit->sharded_by && u->sharding.stages <= 1;
+    return unit->slice == unit->elements && !unit->sharded_by && !unit->part && u->sharding.stages <= 1;
 }
 
 bool ls_units_everywhere(const ls_units *u)

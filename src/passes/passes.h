@@ -2,8 +2,8 @@
  * the error is returned. No pass knows a model. A pass changes results only if its comment says so. Their
  * order in a training step (step/compile.c):
  *
- *     slices_up, narrow, low_rank -> propagate -> units (ranks, precision) -> sync_batch_norm -> ls_backward
- *     -> recompute, reshard -> cse, dce -> fuse -> dce */
+ *     slices_up, narrow, low_rank -> propagate -> experts -> units (ranks, precision) -> sync_batch_norm
+ *     -> ls_backward -> recompute, reshard -> cse, dce -> fuse -> dce */
 #pragma once
 #include "base/box.h"
 #include "graph/graph.h"
@@ -46,6 +46,7 @@ typedef struct ls_sharding {
     int shards, replicas;          /* their sizes */
     int position;                  /* of this rank among the shards */
     int stages, stage;             /* of a pipeline, and this rank's */
+    int parts, part;               /* of the experts, and this rank's, counted from 1 */
     /* map: gathers are mappings. offload: states are in host memory. each: gradients are reduced after every
      * micro-batch. */
     bool map, offload, each;
@@ -64,6 +65,15 @@ ls_status ls_pass_propagate(ls_graph **g, const ls_parallel *p);
  * k (with one rank it is not written). */
 ls_status ls_pass_propagate_open(ls_graph **g, const ls_parallel *p, ls_placement *outputs);
 
+/* Deals the groups of the model, the experts of a mixture, to the ranks of the axis of role expert: rank p
+ * has the weights of groups p * E/n .. (p+1) * E/n - 1 (ls_source_attrs.part). The ranks have different
+ * samples. The rows that dispatch has sorted by group go to the ranks of their groups (all_to_all), and the
+ * results return. There a group has the rows of each rank apart, in the order of the ranks, so that the
+ * gradients of its weights are sums over one rank's rows each, which are then added in a balanced tree.
+ * Results keep their bits. LS_E_USAGE: the ranks do not divide the groups, or the model has none. Behind
+ * ls_pass_propagate. */
+ls_status ls_pass_experts(ls_graph **g, const ls_parallel *p);
+
 /* A parameter in its unit's flat buffer. */
 typedef struct ls_slot {
     const char *name;      /* the parameter's full name: scope path and "weight", for example */
@@ -77,6 +87,7 @@ typedef struct ls_slot {
     int group;   /* its group of the optimizer, counted from 1; 0: none */
     bool matrix; /* a matrix of a linear layer, where ls_trained.matrices is set */
     int stage;   /* of a pipeline: the first that reads it */
+    int part;    /* see ls_source_attrs */
     int unit;
     /* First element in the unit's buffer; a parameter begins at a multiple of 64 bytes. */
     int64_t offset;
@@ -102,6 +113,7 @@ typedef struct ls_unit {
     bool weights;
     unsigned sharded_by; /* bit i: axis i of the mesh shards all its parameters */
     int stage;           /* only the ranks of this stage have it */
+    int part;            /* only the ranks of this part have it; 0: all */
     unsigned moments;    /* bit k: the optimizer keeps moment k of it; set with the update program */
     int64_t elements;    /* length of the whole buffer, with padding */
     int64_t slice;       /* elements / shards */
@@ -112,8 +124,8 @@ typedef struct ls_unit {
 } ls_unit;
 
 typedef struct ls_units {
-    ls_arena arena; /* owns everything below */
-    ls_sharding sharding;
+    ls_arena arena;                /* owns everything below */
+    ls_sharding sharding, experts; /* experts: of units with a part */
     ls_policies policies;
     ls_dtype dtype; /* type of the trained parameters' states: f32 or f64 (frozen ones have any type) */
     int64_t elements, slice; /* sums over all units */
@@ -126,7 +138,17 @@ typedef struct ls_units {
 void ls_units_release(ls_units *u);
 static inline bool ls_unit_is_here(const ls_units *u, int unit)
 {
-    return u->units[unit].stage == u->sharding.stage;
+    return u->units[unit].stage == u->sharding.stage &&
+           (!u->units[unit].part || u->units[unit].part == u->sharding.part);
+}
+static inline const ls_sharding *ls_unit_sharding(const ls_units *u, int unit)
+{
+    return u->units[unit].part ? &u->experts : &u->sharding;
+}
+/* Whether ranks have different units. */
+static inline bool ls_units_differ(const ls_units *u)
+{
+    return u->sharding.stages > 1 || u->sharding.parts > 1;
 }
 /* Fails if a weight of 4 bits is not among the words of `freeze`: training would not change it. */
 ls_status ls_units_check_codes(const ls_units *u, const char *freeze);
@@ -146,6 +168,8 @@ typedef struct ls_local_shard {
     int copy, copies, model_copy;
 } ls_local_shard;
 ls_local_shard ls_slot_local_shard(const ls_units *u, const ls_mesh *m, int slot, int rank);
+/* The axes, besides those that shard all units, whose ranks have different parameters. */
+const char *ls_units_parts(const ls_units *u, const ls_mesh *m);
 bool ls_local_shard_all(const ls_local_shard *h); /* it stores its whole block */
 /* The same without a unit: the whole parameter of which this rank's graph has a block, and in how many parts
  * the axes shard it; and the block of a rank. */

@@ -43,10 +43,11 @@ static bool dropped(const state *t, const ls_node *gather)
 }
 
 /* Only units keep a slice. Activations that an axis of the model gathers (passes/propagate.c) have this
- * rank's slice as operand. */
+ * rank's slice as operand. Of experts, fewer ranks may have slices. */
 static bool keeps_slice(const state *t, const ls_node *gather)
 {
-    return t->n > 1 && ((const ls_gather_attrs *)gather->attrs)->is.what == LS_IS_UNIT;
+    const ls_gather_attrs *a = gather->attrs;
+    return t->n > 1 && a->is.what == LS_IS_UNIT && a->ranks > t->n && a->ranks % t->n == 0;
 }
 
 static void block_group(const state *t, const ls_gather_attrs *of, ls_gather_attrs *out, char name[64])

@@ -12,7 +12,7 @@
 /* The chain from the unit's state to the buffer of which its parameters are views. */
 static ls_value use(ls_graph *g, ls_units *u, int k)
 {
-    const ls_sharding *s = &u->sharding;
+    const ls_sharding *s = ls_unit_sharding(u, k);
     ls_unit *unit = &u->units[k];
     const char *name = unit->state;
     const ls_identity is = { .what = unit->weights ? LS_IS_WEIGHTS : LS_IS_UNIT, .unit = k };
@@ -56,6 +56,8 @@ ls_status ls_pass_units(ls_graph **gp, const ls_precision *precision, const ls_p
         ls_rewrite_like(&r, n);
         if (n->op == &ls_op_param) {
             const ls_slot *slot = &u->slots[k++];
+            if (slot->part && slot->part != u->sharding.part)
+                continue; /* nothing reads it */
             if (!ls_present(buffer[slot->unit])) {
                 /* in the root's scope, so that no block's recomputation repeats the gather */
                 const ls_scope *scope = r.to->scope;

@@ -43,6 +43,8 @@ static double collective_traffic(const ls_plan_collective *c)
                  to = count * (double)ls_dtype_size(c->to);
     if (c->kind == LS_SEND || c->kind == LS_RECEIVE)
         return from + to;
+    if (c->kind == LS_ALL_TO_ALL) /* each row is read and written once, if they are spread evenly */
+        return 2 * c->bytes * n / (n > 1 ? n - 1 : 1);
     if (c->kind == LS_ALL_GATHER)
         return c->map ? (c->from == c->to ? 0 : from + to)
                       : n * (from + to); /* a mapping: this rank's slice is converted, or nothing is moved */

@@ -81,6 +81,8 @@ ls_status ls_planner_lower(ls_planner *p);
 ls_status ls_planner_make_steps(ls_planner *p);
 /* The value in whose memory v lies, and (unless NULL) where, in bytes. */
 int ls_planner_base(const ls_planner *p, int v, int64_t *offset);
+/* What the plan says of a node that communicates. */
+ls_plan_collective ls_planner_collective(ls_planner *p, const ls_node *n);
 ls_status ls_planner_store(ls_planner *p);
 ls_status ls_planner_place_gradients(ls_planner *p);
 ls_status ls_planner_stage(ls_planner *p);

@@ -118,8 +118,10 @@ typedef struct ls_plan_collective { /* in the order of their starts, which all r
      * since it is settled, or an earlier collective has sent it. Sending it again would write where others
      * may still read. */
     bool sent;
-    int peer;         /* of a send or a receive: the other rank's position in the group */
-    size_t offset;    /* and the mailbox's offset in the sender's part of the mailboxes */
+    int peer;                  /* of a send or a receive: the other rank's position in the group */
+    size_t offset;             /* and the mailbox's offset in the sender's part of the mailboxes */
+    int64_t row, groups, room; /* all_to_all: see ls_collective_desc */
+    bool back;
     int staging;      /* the allocation that the result passes through (staging.c); -1: none */
     const char *unit; /* for people: "unit root", ...; "" for scalars */
     ls_identity is;   /* what is gathered: the parameters of a unit */

@@ -78,77 +78,10 @@ static bool pack_is_covered(const ls_planner *p, const ls_graph *g, const ls_nod
     return covered == a->extent; /* (the shape rule forbids overlapping parts) */
 }
 
-bool ls_is_alias_gather(const ls_graph *g, const ls_node *n)
-{
-    return n->op == &ls_op_all_gather && ((const ls_gather_attrs *)n->attrs)->map &&
-           ls_type_of(g, n->in[0])->dtype == ls_type_of(g, n->out[0])->dtype;
-}
-
 static bool is_gather(const ls_plan_collective *c) { return c->kind == LS_ALL_GATHER; }
 static bool is_message(const ls_plan_collective *c) { return c->kind == LS_SEND || c->kind == LS_RECEIVE; }
 /* Whether it is waited for where it stands in the graph. */
 static bool is_prompt(const ls_plan_collective *c) { return is_gather(c) || is_message(c); }
-
-static ls_plan_collective describe_message(const maker *m, const ls_node *n)
-{
-    const ls_message_attrs *a = n->attrs;
-    ls_plan_collective c = { .node = n->id,
-                             .kind = n->op == &ls_op_send ? LS_SEND : LS_RECEIVE,
-                             .group = a->group,
-                             .unit = a->unit,
-                             .n = (int)a->ranks,
-                             .peer = (int)a->peer,
-                             .offset = (size_t)a->offset,
-                             .count = ls_type_count(&a->type),
-                             .from = a->type.dtype,
-                             .to = a->type.dtype,
-                             .via = a->type.dtype };
-    c.bytes = ls_collective_bytes(c.kind, c.n, c.count, c.from);
-    if (m->p->plan->mailbox_bytes < (size_t)a->room)
-        m->p->plan->mailbox_bytes = (size_t)a->room;
-    return c;
-}
-
-static ls_plan_collective steps_describe(const maker *m, const ls_node *n)
-{
-    if (n->op == &ls_op_send || n->op == &ls_op_receive)
-        return describe_message(m, n);
-    const ls_type *in = ls_type_of(m->g, n->in[0]), *out = ls_type_of(m->g, n->out[0]);
-    const bool gather = n->op == &ls_op_all_gather, scatter = n->op == &ls_op_reduce_scatter;
-    ls_plan_collective c = { .node = n->id, .from = in->dtype, .to = out->dtype };
-    if (gather) {
-        const ls_gather_attrs *a = n->attrs;
-        c.kind = LS_ALL_GATHER;
-        c.group = a->group;
-        c.unit = a->unit;
-        c.is = a->is;
-        c.n = (int)a->ranks;
-        c.map = a->map;
-        c.count = ls_type_count(in);
-        c.via = out->dtype;
-        /* (not an input: gradients change between two programs, when those of micro-batches are added) */
-        const ls_node *from = ls_node_of(m->g, (ls_value){ .id = ls_planner_base(m->p, n->in[0].id, NULL) });
-        c.settled = ls_is_source(from) && from->op != &ls_op_input;
-    } else {
-        const ls_reduce_attrs *a = n->attrs;
-        c.kind = scatter                 ? LS_REDUCE_SCATTER
-                 : a->how == LS_HOW_MAX  ? LS_ALL_REDUCE_MAX
-                 : a->how == LS_HOW_WIDE ? LS_ALL_REDUCE_WIDE
-                                         : LS_ALL_REDUCE;
-        c.group = a->group;
-        c.unit = a->unit;
-        c.n = (int)a->ranks;
-        c.count = ls_type_count(out);
-        c.via = (ls_dtype)a->via;
-    }
-    /* comm.h says which type travels */
-    const bool sums = c.kind == LS_REDUCE_SCATTER || c.kind == LS_ALL_REDUCE;
-    const ls_dtype travels = sums                                                             ? c.via
-                             : gather && ls_dtype_size(out->dtype) < ls_dtype_size(in->dtype) ? out->dtype
-                                                                                              : in->dtype;
-    c.bytes = ls_is_alias_gather(m->g, n) ? 0 : ls_collective_bytes(c.kind, c.n, c.count, travels);
-    return c;
-}
 
 static ls_plan_transfer describe_transfer(const maker *m, const ls_node *n)
 {
@@ -180,7 +113,7 @@ static ls_status list_entries(maker *m)
         const ls_node *n = m->g->nodes[i];
         if (ls_is_collective(n)) {
             m->entries[m->n++] = (entry){ i, plan->n_collectives, -1 };
-            plan->collectives[plan->n_collectives++] = steps_describe(m, n);
+            plan->collectives[plan->n_collectives++] = ls_planner_collective(m->p, n);
         } else if (ls_planner_transfers(m->p, n)) {
             m->entries[m->n++] = (entry){ i, -1, plan->n_transfers };
             plan->transfers[plan->n_transfers++] = describe_transfer(m, n);

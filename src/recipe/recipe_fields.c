@@ -51,14 +51,12 @@ static const ls_key FIRST[] = {
       .may_change = true,
       .help =
           "`auto`: what LOCKSTEP_DEVICE names, else `cuda` where there is a GPU, else `cpu`; `cuda`: "
-          "NVIDIA's GPUs "
-          "of sm_80 and newer, one for each rank; `ref`: slow and readable reference kernels, "
+          "NVIDIA's GPUs of sm_80 and newer, one for each rank; `ref`: slow and readable reference kernels, "
           "also in f64; `emulated`: for tests, the CPU's kernels behind memory that the host cannot read, "
           "with the CPU's bits. A run continues on a device with the same bits" },
     { "device_memory", LS_KEY_BYTES, AT(device_memory), "0", 0, 1e18, .may_change = true,
       .help = "limit of the device memory that a program may use; 0: what the device has. A step that needs "
-              "more is "
-              "refused; parallel.offload needs less" },
+              "more is refused; parallel.offload needs less" },
     { "kernels", LS_KEY_CHOICE, AT(kernels), "own",
       WORDS([LS_KERNELS_OWN] = "own", [LS_KERNELS_ONEDNN] = "onednn", [LS_KERNELS_TF32] = "tf32",
             [LS_KERNELS_CUBLASLT] = "cublaslt"),
@@ -227,9 +225,9 @@ static const ls_key LAST[] = {
           "others. Axes dp (or data_parallel) and shard are data parallel, axis tp is tensor parallel: "
           "`{dp: auto, tp: 2}`, axis cp context parallel, which splits the tokens of each sample and gathers "
           "keys and values: `{dp: auto, cp: 2}`, and axis pp pipeline parallel, whose ranks have layers one "
-          "after the other: `{dp: auto, pp: 2}`. An axis of another name has a role (replicate, shard, "
-          "tensor, "
-          "context or pipeline, as dp, shard, tp, cp and pp): "
+          "after the other: `{dp: auto, pp: 2}`. Axis ep deals samples as dp does, and each of its ranks has "
+          "other experts of a mixture: `{dp: auto, ep: 2}`. An axis of another name has a role (replicate, "
+          "shard, tensor, context, pipeline or expert, as dp, shard, tp, cp, pp and ep): "
           "`{rows: auto, columns: {size: 2, role: tensor}}`" },
     { "parallel.data", LS_KEY_CHOICE, AT(parallel.data), "fsdp",
       WORDS([LS_DATA_FSDP] = "fsdp", [LS_DATA_DDP] = "ddp", [LS_DATA_HYBRID] = "hybrid",
@@ -256,9 +254,9 @@ static const ls_key LAST[] = {
     { "parallel.gather", LS_KEY_CHOICE, AT(parallel.gather), "auto",
       WORDS([LS_GATHER_AUTO] = "auto", [LS_GATHER_MAP] = "map", [LS_GATHER_COPY] = "copy"),
       .may_change = true, NEEDS(GATHERS),
-      .help = "where gathered FSDP modules lie: `map`, one copy per host; `copy`, one per rank; `auto`, map "
-              "if the "
-              "ranks that gather share a host, nothing is offloaded and the device works in host memory" },
+      .help =
+          "where gathered FSDP modules lie: `map`, one copy per host; `copy`, one per rank; `auto`, map "
+          "if the ranks that gather share a host, nothing is offloaded and the device works in host memory" },
     { "parallel.prefetch.forward", LS_KEY_INT, AT(parallel.prefetch.forward), "1", 0, 1000,
       .may_change = true, NEEDS(GATHERS, "parallel.prefetch.memory 0"),
       .help = "FSDP modules that are gathered ahead in the forward pass" },
@@ -294,6 +292,10 @@ static const ls_key LAST[] = {
       .help = "how many of the modules that `parallel.units` names each rank of axis pp has, as [3, 5]; "
               "`auto`: as "
               "many as balance the FLOPs, with those of the layers before and behind them" },
+    { "parallel.expert_room", LS_KEY_REAL, AT(parallel.expert_room), "0", 0, 1e6, .may_change = true,
+      .help = "rows of tokens that a rank of axis ep has memory for, as a multiple of its even share "
+              "(micro_batch x tokens x experts_per_token): a step that sends it more fails; 0: for all that "
+              "can come, up to ep times the even share" },
     { "parallel.synchronize", LS_KEY_CHOICE, AT(parallel.synchronize), "auto",
       WORDS([LS_SYNCHRONIZE_AUTO] = "auto", [LS_SYNCHRONIZE_EACH] = "each", [LS_SYNCHRONIZE_ONCE] = "once"),
       .may_change = true, NEEDS(DATA_RANKS),
@@ -426,8 +428,8 @@ static const ls_key LAST[] = {
     { "checkpoint.export_best", LS_KEY_TEXT, AT(checkpoint.export_best), "", .may_change = true,
       NEEDS(SAVES, "checkpoint.async false"),
       .help = "file in the run's folder to which the whole model is exported at the end of each epoch that "
-              "is the "
-              "best so far, such as `T5-model-{date}-{epoch}-{value}.pt`: {value} is that of `best.metric`. "
+              "is the best so far, such as `T5-model-{date}-{epoch}-{value}.pt`: {value} is that of "
+              "`best.metric`. "
               "Each file is as large as the weights, and stays; training waits while rank 0 writes it; "
               "empty: none" },
     { "checkpoint.verify", LS_KEY_CHOICE, AT(checkpoint.verify), "full",

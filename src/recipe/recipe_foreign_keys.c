@@ -271,7 +271,9 @@ const ls_foreign_name LS_FOREIGN_NAMES[] = {
       "how many modules each stage has, as [3, 5]" },
     { "pipeline_parallel_schedule", "parallel.schedule", "1f1b or gpipe" },
     { "pipeline_parallel_microbatch_size", "train.micro_batch", "samples of a micro-batch" },
-    { "expert_parallel_degree expert_parallel ep enable_async_tensor_parallel", NULL,
+    { "expert_parallel_degree expert_parallel ep ep_size expert_model_parallel_size moe_expert_parallel_size",
+      "parallel.mesh", "{dp: auto, ep: 2}: axis ep deals experts to ranks" },
+    { "enable_async_tensor_parallel", NULL,
       MISSING "parallel.mesh has axes that replicate, shard, split tensors or tokens, or have stages" },
     { "gradient_checkpointing use_gradient_checkpointing activation_checkpointing activation_checkpoint "
       "checkpoint_activations fsdp_activation_checkpointing recompute_granularity "

@@ -219,10 +219,11 @@ static ls_status read_range(const ls_key *k, const ls_yaml *v, const char *where
 
 static const char *const ROLES[] = {
     [LS_ROLE_OF_NAME] = "",      [LS_ROLE_REPLICATE] = "replicate", [LS_ROLE_SHARD] = "shard",
-    [LS_ROLE_TENSOR] = "tensor", [LS_ROLE_CONTEXT] = "context",     [LS_ROLE_PIPELINE] = "pipeline"
+    [LS_ROLE_TENSOR] = "tensor", [LS_ROLE_CONTEXT] = "context",     [LS_ROLE_PIPELINE] = "pipeline",
+    [LS_ROLE_EXPERT] = "expert"
 };
 enum { N_ROLES = sizeof ROLES / sizeof *ROLES };
-static const char AXIS_MAP[] = "{size: N, role: replicate | shard | tensor | context | pipeline}";
+static const char AXIS_MAP[] = "{size: N, role: replicate | shard | tensor | context | pipeline | expert}";
 
 /* {size: 2, role: tensor} */
 static ls_status read_axis_map(const ls_yaml *v, const char *where, const char *axis, const ls_yaml **size,

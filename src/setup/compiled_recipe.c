@@ -88,8 +88,8 @@ ls_stored_at ls_stored_of(const ls_units *u, const ls_parallel *p, int slot)
                         .offset = s->offset,
                         .type = s->type,
                         .box = ls_slot_local_shard(u, &p->mesh, slot, p->rank).box,
-                        .slice = u->sharding.shards > 1 ? unit->slice : 0,
-                        .shards = u->sharding.shards };
+                        .slice = ls_unit_sharding(u, s->unit)->shards > 1 ? unit->slice : 0,
+                        .shards = ls_unit_sharding(u, s->unit)->shards };
     for (int i = 0; i < p->mesh.n; i++)
         if (s->sharded.dim[i])
             at.axes[s->sharded.dim[i] - 1 + (s->parts > 1)] = p->mesh.axes[i].name;

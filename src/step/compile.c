@@ -185,6 +185,7 @@ static ls_status forward(ls_graph **out, ls_compiled *c, ls_build_fn build, cons
     LS_TRY_TO(s, ls_pass_low_rank(&g), fail);
     LS_TRY_TO(s, ls_pass_propagate(&g, &o->parallel), fail);
     LS_TRY_TO(s, ls_pass_stages(g, &o->parallel), fail);
+    LS_TRY_TO(s, ls_pass_experts(&g, &o->parallel), fail);
     LS_TRY_TO(s, ls_pass_units(&g, &precision, &o->parallel, &trained, &c->units), fail);
     if (training)
         LS_TRY_TO(s, ls_units_check_codes(&c->units, trained.freeze), fail);
@@ -231,8 +232,10 @@ static ls_status differentiate(ls_graph **g, const ls_compiled *c, const ls_trai
     ls_value *use = LS_ARENA_ARRAY(&(*g)->arena, ls_value, u->trained),
              *grad = LS_ARENA_ARRAY(&(*g)->arena, ls_value, u->trained);
     LS_TRY(ls_arena_status(&(*g)->arena));
+    int n = 0;
     for (int i = 0; i < u->trained; i++)
-        use[i] = u->units[i].use;
+        if (ls_present(u->units[i].use)) /* else other ranks have it */
+            use[n++] = u->units[i].use;
     (*g)->stage = ls_node_of(*g, loss)->stage;
     keep_largest(*g, loss);
     (*g)->phase = LS_PHASE_BACKWARD;
@@ -240,12 +243,15 @@ static ls_status differentiate(ls_graph **g, const ls_compiled *c, const ls_trai
                         ? ls_state_of(*g, (ls_identity){ .what = LS_IS_LOSS_SCALE }, "", LS_SCALAR(LS_F32),
                                       (ls_init){ LS_INIT_CONST, o->scaler.init, 0 })
                         : ls_fill(*g, ls_value_type(*g, loss), 1.0);
-    LS_TRY(ls_backward(*g, loss, seed, u->trained, use, grad));
-    for (int i = 0; i < u->trained; i++) {
+    LS_TRY(ls_backward(*g, loss, seed, n, use, grad));
+    for (int i = 0, k = 0; i < u->trained; i++) {
+        if (!ls_present(u->units[i].use))
+            continue;
         const bool in_weights = c->gradients_in_weights && u->units[i].weights;
         (*g)->stage = u->units[i].stage;
         const ls_identity is = { .what = in_weights ? LS_IS_WEIGHTS : LS_IS_GRADIENT, .unit = i };
-        ls_value whole = in_weights ? grad[i] : ls_cast(*g, grad[i], u->dtype);
+        ls_value whole = in_weights ? grad[k] : ls_cast(*g, grad[k], u->dtype);
+        k++;
         if (ls_updates_on_host(c) && !u->sharding.each) /* else it is at the end of the unit's chain */
             whole = ls_graph_apply(*g, &ls_op_to_host, 1, &whole, NULL);
         ls_output_of(*g, is, u->units[i].state, whole);

@@ -37,7 +37,7 @@ static ls_status whole_parameters(ls_update_unit *out, ls_arena *arena, const ls
         list[out->n_tensors++] = (ls_update_tensor){ s->name, s->type, s->offset };
     }
     out->tensors = list;
-    out->first = u->sharding.position * u->units[i].slice;
+    out->first = ls_unit_sharding(u, i)->position * u->units[i].slice;
     return LS_OK;
 }
 
@@ -73,25 +73,33 @@ static ls_status build(ls_graph **g, const ls_compiled *c, const ls_trainer_opts
     const ls_units *u = &c->units;
     const ls_sharding *s = &u->sharding;
     const ls_parallel *p = &o->parallel;
-    const char *model = ls_mesh_axes_of(&p->mesh, LS_ROLES_PARTS);
+    const char *model = ls_units_parts(u, &p->mesh);
+    /* Sums of gradients, and their maximum, are over groups that do not overlap. */
+    const ls_sharding *outer = ls_mesh_group_has(model, ls_mesh_axis(&p->mesh, LS_ROLE_EXPERT)) ? &u->experts
+                                                                                                : s;
     ls_update_opts update = { .optimizer = o->optimizer,
                               .clip_norm = o->clip_norm,
                               .ema_decay = o->ema_decay,
                               .loss_scaling = c->loss_scaling,
                               .scaler = o->scaler,
                               .shard = s->shard,
-                              .replicate = s->replicate,
+                              .replicate = outer->replicate,
                               .shards = s->shards,
-                              .replicas = s->replicas,
+                              .replicas = outer->replicas,
                               .reduce = !s->each,
                               .offload = s->offload && !ls_updates_on_host(c),
                               .model = model,
                               .models = ls_mesh_group_size(&p->mesh, model) };
     LS_TRY(ls_graph_create(g, "update"));
-    (*g)->keeps_sources = u->sharding.stages > 1; /* also where nothing is trained */
+    (*g)->keeps_sources = ls_units_differ(u); /* also where nothing is trained */
     ls_update_unit *units = LS_ARENA_ARRAY(&(*g)->arena, ls_update_unit, u->trained);
-    for (int i = 0; units && i < u->trained; i++)
+    for (int i = 0; units && i < u->trained; i++) {
+        const ls_sharding *over = ls_unit_sharding(u, i);
         units[i] = (ls_update_unit){ .name = u->units[i].state,
+                                     .shard = over->shard,
+                                     .replicate = over->replicate,
+                                     .shards = over->shards,
+                                     .replicas = over->replicas,
                                      .elsewhere = !all && !ls_unit_is_here(u, i),
                                      .type = LS_TYPE(u->dtype, u->units[i].slice),
                                      .via = u->units[i].reduce,
@@ -99,6 +107,7 @@ static ls_status build(ls_graph **g, const ls_compiled *c, const ls_trainer_opts
                                      .gradient_there = u->units[i].weights && c->gradients_in_weights,
                                      .weight_type = u->units[i].param,
                                      .group = u->units[i].group ? &o->groups[u->units[i].group - 1] : NULL };
+    }
     for (int i = 0; units && i < u->n_slots; i++) /* all slots of a unit are sharded in the same way */
         if (u->slots[i].unit < u->trained)
             units[u->slots[i].unit].copy = ls_slot_local_shard(u, &p->mesh, i, p->rank).model_copy > 0;
@@ -116,7 +125,7 @@ ls_status ls_update_program(ls_graph **g, ls_compiled *c, const ls_trainer_opts 
 {
     LS_TRY(build(g, c, o, true));
     note_moments(&c->units, *g);
-    if (c->units.sharding.stages == 1)
+    if (!ls_units_differ(&c->units))
         return LS_OK;
     ls_graph_destroy(g);
     return build(g, c, o, false);

@@ -1,6 +1,6 @@
 #!/bin/bash
 # experts.sh COMMAND - a mixture of experts: the same bytes with every layout over data ranks, with recompute, after a stop, with padding and on a device with
-# memory of its own; the same losses with the experts split over axis tp, or the tokens over axis cp; what is refused.
+# memory of its own, and with the experts dealt to ranks; the same losses with the experts split over axis tp, or the tokens over axis cp; what is refused.
 source "$(dirname "$0")/common.sh"
 
 for i in $(seq 37); do printf 'the %d-th of the lines%*s\n' "$i" $((i * 7 % 31)) x; done >all.txt
@@ -35,6 +35,27 @@ same_weights tp tp4
 try 0 train recipe.yaml --set run.name=cp --workers 4 --set "parallel.mesh={cp: 2, tp: 2}"
 [ "$(losses cp)" = "$(losses whole)" ] || bad "axis cp: other losses: $(losses cp; losses whole)"
 refused 2 "it needs all tokens" train recipe.yaml --set run.name=bad --workers 2 --set "parallel.mesh={tp: 2}" --set parallel.sequence=true
+
+# axis ep deals the experts to ranks: the same bytes, also beside other axes, from and to checkpoints of any layout, with padding
+dealt() { # WORKERS MESH LIKE OPTIONS
+    rm -rf runs/other
+    try 0 train recipe.yaml --set run.name=other --workers "$1" --set "parallel.mesh=$2" "${@:4}"; same_weights other "$3"
+}
+try 0 train recipe.yaml --set run.name=muon --set optimizer.type=muon
+dealt 2 "{ep: 2}" whole
+dealt 4 "{dp: 2, ep: 2}" whole --set parallel.data=ddp
+dealt 4 "{shard: 2, ep: 2}" muon --set optimizer.type=muon
+try 0 train recipe.yaml --set run.name=dealt --workers 2 --set "parallel.mesh={ep: 2}" --set train.steps=3
+try 0 train recipe.yaml --set run.name=dealt --workers 2; same_weights dealt whole
+rm -rf runs/dealt
+try 0 train recipe.yaml --set run.name=dealt --set train.steps=3
+try 0 train recipe.yaml --set run.name=dealt --workers 2 --set "parallel.mesh={ep: 2}"; same_weights dealt whole
+try 0 train recipe.yaml --set run.name=pad3 --workers 2 --set train.drop_last=false --set "parallel.mesh={ep: 2}"; same_weights pad3 pad1
+try 0 eval runs/dealt --workers 2 --json; try 0 predict runs/dealt --prompt "the 3" --tokens 4
+refused 2 "the 4 ranks of axis ep do not divide the 6 experts of model.layers.1.mlp" train recipe.yaml --set run.name=bad --workers 4 --set "parallel.mesh={ep: 4}"
+refused 2 "write ep behind dp" train recipe.yaml --set run.name=bad --workers 4 --set "parallel.mesh={ep: 2, dp: 2}"
+try 2 train recipe.yaml --set run.name=room --workers 2 --set "parallel.mesh={ep: 2}" --set parallel.expert_room=1
+has err "rows for its experts, and has room for 193"
 
 # each loss has its name, perplexity is that of the cross-entropy, a step counts targets
 try 0 eval runs/whole --json

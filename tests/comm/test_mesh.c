@@ -61,7 +61,7 @@ static void refusals_show_the_arithmetic(void **state)
         { "dp:-1", 4, "axis dp has -1 ranks", "auto" },
         { "dp:1000000 shard:1000000 tp:1000000", 4, "= 1000000000000000000, but there are 4 ranks", "" },
         { "dp:2 dp:2", 4, "axis dp is there twice", "" },
-        { "dp:2 zz:2", 4, "no axis 'zz'", "only dp, data_parallel, shard, tp, cp and pp have" },
+        { "dp:2 zz:2", 4, "no axis 'zz'", "only dp, data_parallel, shard, tp, cp, pp and ep have" },
         { "", 4, "1 to 8 axes", "not 0" },
         { "dp:0", 0, "0 ranks", "1 to 1000000" },
     };
@@ -221,7 +221,7 @@ static void what_cannot_be_says_why(void **state)
     CANNOT_BE(LS_E_USAGE, LAYOUT(""), "1 to 8 axes");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:-2"), "1 to 1000000");
     CANNOT_BE(LS_E_USAGE, LAYOUT("a:1000000 b:1000000 c:1000000 d:1000000"), "1 to 1000000");
-    CANNOT_BE(LS_E_USAGE, LAYOUT("ep:2"), "no axis 'ep'");
+    CANNOT_BE(LS_E_USAGE, LAYOUT("xp:2"), "no axis 'xp'");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:1 tp:2", .tensor = "colwise:a rowwise:"), "tensor: ", "rowwise:MODULE");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:1 tp:2", .tensor = " "), "tensor: ");
     CANNOT_BE(LS_E_USAGE, LAYOUT("dp:2", .rank = 2), "rank 2", "dp=2, which has ranks 0 to 1");

@@ -22,6 +22,8 @@ void prepare_gru(const op_case *c, ls_tensor *in);
 void prepare_order(const op_case *c, ls_tensor *in);
 /* grouped_linear, its gradients: the offsets of groups of more and more rows, the first of none */
 void prepare_offsets(const op_case *c, ls_tensor *in);
+/* received_groups: where the rows of some ranks begin, of more and more for each group */
+void prepare_begins(const op_case *c, ls_tensor *in);
 /* cross_entropy_grad: logits, labels, lse, count, dloss */
 void prepare_cross_entropy(const op_case *c, ls_tensor *in);
 /* sum_squares: max, tensors; norm_from_squares: max, total, with a third operand beyond n_in that is summed

@@ -56,7 +56,8 @@
 /* R rows in an order of their groups, of n tokens */
 #define ROWS_MOVED(name, about, R, n, x) \
     { .op = name, .what = about, .n_in = 3, .in = { x, RESULT(LS_I32, R), RESULT(LS_I32, R) }, \
-        .attrs = ATTRS(ls_group_attrs, n), .prepare = prepare_order, .compare = COMPARE_SUM, .reduce = R / n }
+        .attrs = ATTRS(ls_group_attrs, n, 0), .prepare = prepare_order, .compare = COMPARE_SUM, \
+        .reduce = R / n }
 /* The last `none` rows are of no group. */
 #define OFFSETS(groups, none) { LS_I32, FILL_RESULT, none, 1, { groups + 1 } }
 #define GROUPED(name, about, n, none, k, ...) \
@@ -64,5 +65,11 @@
         .compare = COMPARE_SUM, .reduce = k, .no_gradient = none > 0 }
 #define GROUPED_DW(about, g, R, groups, N, K) \
     { .op = "grouped_linear_dw", .what = about, .n_in = 3, .in = { X(R, N), X(R, K), OFFSETS(groups, 0) }, \
-        .attrs = ATTRS(ls_group_attrs, g), .prepare = prepare_offsets, .compare = COMPARE_SUM, .reduce = R }
+        .attrs = ATTRS(ls_group_attrs, g, 0), .prepare = prepare_offsets, .compare = COMPARE_SUM, \
+        .reduce = R }
+#define RECEIVED(about, position, ranks, groups) \
+    { .op = "received_groups", .what = about, .n_in = 1, \
+        .in = { { LS_I32, FILL_RESULT, 0, 1, { ranks * (groups + 1) } } }, \
+        .attrs = ATTRS(ls_received_attrs, position, ranks), .prepare = prepare_begins, \
+        .compare = COMPARE_EXACT, .no_gradient = true }
 /* clang-format on */

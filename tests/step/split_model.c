@@ -1,5 +1,6 @@
 /* split_model.c - see split_model.h. */
 #include "step/split_model.h"
+#include <stdio.h>
 #include <string.h>
 
 #include "support/support.h"
@@ -97,6 +98,14 @@ job layout(int dp, int shard, int tp, ls_data_parallel data)
     j.o.parallel.data = data;
     j.o.parallel.units = "class:Block";
     return j;
+}
+
+ls_mesh mesh_of(const char *axes)
+{
+    ls_mesh m = { 0 };
+    for (int n = 0, size; sscanf(axes, "%23[a-z]%d %n", m.axes[m.n].name, &size, &n) == 2; axes += n)
+        m.axes[m.n++].size = size;
+    return m;
 }
 
 void run_job(job *j) { ASSERT_OK(run_ranks((int)ls_mesh_ranks(&j->o.parallel.mesh), rank, j)); }

@@ -47,6 +47,7 @@ typedef struct job {
     float rows[ROWS * TOKENS];
 } job;
 
+ls_mesh mesh_of(const char *axes); /* "dp2 cp4" */
 job layout(int dp, int shard, int tp, ls_data_parallel data);
 
 void run_job(job *j);

@@ -21,15 +21,6 @@ static void expect(const job *is, const job *want, int first, double tolerance)
                      is->norms[i], want->losses[i], want->norms[i]);
 }
 
-/* "dp2 cp4" */
-static ls_mesh mesh_of(const char *axes)
-{
-    ls_mesh m = { 0 };
-    for (int n = 0, size; sscanf(axes, "%23[a-z]%d %n", m.axes[m.n].name, &size, &n) == 2; axes += n)
-        m.axes[m.n++].size = size;
-    return m;
-}
-
 static void as_one_process(void **state)
 {
     (void)state;

@@ -75,6 +75,19 @@ void ls_ref_combine(const ls_kernel_args *a) /* x, order, place -> y */
         }
 }
 
+void ls_ref_received_groups(const ls_kernel_args *a) /* offsets of all ranks -> those here */
+{
+    const ls_received_attrs *r = a->attrs;
+    const int64_t groups = a->out[0].type.dims[0] - 1, own = groups / r->ranks;
+    double at = 0;
+    flat_put(&a->out[0], 0, 0);
+    for (int64_t g = 0; g < groups; g++) {
+        const int64_t from = g / own * (groups + 1) + r->position * own + g % own;
+        at += flat_get(&a->in[0], from + 1) - flat_get(&a->in[0], from);
+        flat_put(&a->out[0], g + 1, at);
+    }
+}
+
 /* The group of row i; -1: none. */
 static int64_t group_of(const ls_tensor *offsets, int64_t i)
 {

@@ -73,6 +73,7 @@ REF_RUN(random_key); REF_RUN(dropout); /* dropout.c */
 REF_RUN(linear); REF_RUN(linear_dx); REF_RUN(linear_dw); /* linear.c */
 REF_WORKSPACE(linear); REF_WORKSPACE(linear_dx); REF_WORKSPACE(linear_dw);
 REF_RUN(top_k); REF_RUN(group_order); REF_RUN(dispatch); REF_RUN(combine); /* grouped.c */
+REF_RUN(received_groups);
 REF_RUN(grouped_linear); REF_RUN(grouped_linear_dx); REF_RUN(grouped_linear_dw);
 REF_RUN(batch_matmul); /* batch_matmul.c */
 REF_RUN(group_norm); REF_RUN(group_norm_grad); REF_WORKSPACE(group_norm_grad); /* group_norm.c */

@@ -25,7 +25,7 @@ static const ls_kernel KERNELS[] = {
     ROW(random_key), ROW(dropout),
     ROW_WORKSPACE(linear), ROW_WORKSPACE(linear_dx), ROW_WORKSPACE(linear_dw),
     ROW(top_k), ROW(group_order), ROW(dispatch), ROW(combine), ROW(grouped_linear), ROW(grouped_linear_dx),
-        ROW(grouped_linear_dw),
+        ROW(grouped_linear_dw), ROW(received_groups),
     ROW(group_norm), ROW_WORKSPACE(group_norm_grad),
     ROW(batch_matmul), ROW(lstm), ROW_WORKSPACE(lstm_grad), ROW(gru), ROW_WORKSPACE(gru_grad),
     ROW_WORKSPACE(conv2d), ROW_WORKSPACE(conv2d_dx), ROW_WORKSPACE(conv2d_dw),

@@ -67,6 +67,19 @@ KERNEL(group_order) /* index -> order, place, offsets */
     offsets[0] = 0;
 }
 
+KERNEL(received_groups) /* offsets of all ranks -> those here: by rank, then by group */
+{
+    const ls_received_attrs *r = a->attrs;
+    const int32_t *begins = a->in[0].data;
+    int32_t *offsets = a->out[0].data;
+    const int64_t groups = count_of(&a->out[0]) - 1, own = groups / r->ranks;
+    offsets[0] = 0;
+    for (int64_t g = 0; g < groups; g++) {
+        const int32_t *from = begins + g / own * (groups + 1) + r->position * own + g % own;
+        offsets[g + 1] = offsets[g] + from[1] - from[0];
+    }
+}
+
 /* ---- dispatch, combine */
 
 typedef struct rows_job {

@@ -37,6 +37,7 @@ const ls_kernel LS_NAME(ls_math_kernels)[] = {
     ROW(dropout, FLOATS),
     ROW(top_k, FLOATS),
     ROW(group_order),
+    ROW(received_groups),
     ROW(dispatch, FLOATS),
     ROW(combine, FLOATS),
     ROW(grouped_linear, FLOATS, WORKSPACE(grouped_linear)),

@@ -15,6 +15,7 @@ KERNEL_WORKSPACE(batch_matmul);
 /* groups.c */
 KERNEL(top_k);
 KERNEL(group_order);
+KERNEL(received_groups);
 KERNEL(dispatch);
 KERNEL(combine);
 /* grouped_linear.c */
