@@ -75,7 +75,9 @@ static void host_text(ls_str *out, const ls_step_memory *m)
 {
     char a[32];
     ls_str parts = { 0 };
-    part_text(&parts, "window that other ranks read", m->plans.window - m->plans.host_window);
+    part_text(&parts, "window that other ranks read",
+              m->plans.window - m->plans.host_window - m->plans.mailboxes);
+    part_text(&parts, "mailboxes between stages", m->plans.mailboxes);
     part_text(&parts, "results of collectives on their way to the device", m->pinned);
     part_text(&parts, "offloaded", m->offloaded);
     part_text(&parts, "staging of checkpoints (checkpoint.async)", m->saves);
@@ -97,7 +99,7 @@ static void memory_text(ls_str *out, const ls_compiled_recipe *c, const ls_step_
                   ls_format_bytes(b, f->io));
     ls_str_printf(out, ", arena %s", ls_format_bytes(a, f->arena));
     part_text(out, m->apart ? "mirror of the arena in the window" : "arena in the window", f->symmetric);
-    part_text(out, "mailboxes between stages", f->mailboxes);
+    part_text(out, "mailboxes between stages", m->apart ? 0 : f->mailboxes);
     part_text(out, "sums of micro-batches", m->spares.level_bytes);
     if (m->spares.level_bytes)
         ls_str_printf(out, " (%d buffers; train.accumulate: running needs 1)", c->step.tree_buffers);
