@@ -2,6 +2,18 @@
 #include "internal.h"
 #include "ops/rules.h"
 
+int ls_planner_base(const ls_planner *p, int v, int64_t *offset)
+{
+    int64_t at = 0;
+    while (p->home[v].base != v) {
+        at += p->home[v].offset;
+        v = p->home[v].base;
+    }
+    if (offset)
+        *offset = at;
+    return v;
+}
+
 bool ls_is_alias_gather(const ls_graph *g, const ls_node *n)
 {
     return n->op == &ls_op_all_gather && ((const ls_gather_attrs *)n->attrs)->map &&

@@ -20,6 +20,7 @@
 
 #include "base/sys.h"
 #include "internal.h"
+#include "linked.h"
 #include "lockstep/mesh.h"
 #include "ops/rules.h"
 
@@ -40,18 +41,6 @@ typedef struct maker {
     int n;
     halves collectives, transfers;
 } maker;
-
-int ls_planner_base(const ls_planner *p, int v, int64_t *offset)
-{
-    int64_t at = 0;
-    while (p->home[v].base != v) {
-        at += p->home[v].offset;
-        v = p->home[v].base;
-    }
-    if (offset)
-        *offset = at;
-    return v;
-}
 
 static int base_of(const maker *m, ls_value v) { return ls_planner_base(m->p, v.id, NULL); }
 
@@ -79,9 +68,8 @@ static bool pack_is_covered(const ls_planner *p, const ls_graph *g, const ls_nod
 }
 
 static bool is_gather(const ls_plan_collective *c) { return c->kind == LS_ALL_GATHER; }
-static bool is_message(const ls_plan_collective *c) { return c->kind == LS_SEND || c->kind == LS_RECEIVE; }
 /* Whether it is waited for where it stands in the graph. */
-static bool is_prompt(const ls_plan_collective *c) { return is_gather(c) || is_message(c); }
+static bool is_prompt(const ls_plan_collective *c) { return is_gather(c) || ls_is_message(c); }
 
 static ls_plan_transfer describe_transfer(const maker *m, const ls_node *n)
 {
@@ -265,7 +253,7 @@ static void place_collectives(maker *m, line *lines)
             continue;
         }
         start[c] = wait[c] = e;
-        if (is_message(&plan->collectives[c]))
+        if (ls_is_message(&plan->collectives[c]))
             continue;
         wait[c] = first_reader(m, e + 1, base_of(m, n->out[0]));
         if (outstanding >= 0 && wait[outstanding] > e)

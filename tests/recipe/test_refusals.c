@@ -205,9 +205,11 @@ static void layouts_that_no_number_of_ranks_makes_right(void **state)
     REFUSED("model: {type: vit}\ndata: {type: mnist}\nparallel:\n  gather: map\n  offload: cpu\n",
             "here.yaml:4: parallel.gather: map keeps", "copy or auto");
     SET_REFUSED("parallel.mesh={dp: 2, rows: {size: 2}}",
-                "axis rows: {size: N, role: replicate | shard | tensor | context | pipeline | expert} is needed");
+                "axis rows: {size: N, role: replicate | shard | tensor | context | pipeline | expert} is "
+                "needed");
     SET_REFUSED("parallel.mesh={dp: 2, rows: {size: 2, role: column}}",
-                "axis rows: {size: N, role: replicate | shard | tensor | context | pipeline | expert} is needed");
+                "axis rows: {size: N, role: replicate | shard | tensor | context | pipeline | expert} is "
+                "needed");
     SET_REFUSED("parallel.data=hybrid", "--set parallel.data: hybrid shards over an axis shard",
                 "has no axis shard", "{dp: auto, shard: 2}");
     SET_REFUSED("parallel={data: hybrid, mesh: {shard: 2, dp: auto}}",
