@@ -261,12 +261,12 @@ static void promise_text(ls_str *out, const ls_compiled_recipe *c, const ls_step
 }
 
 static ls_status plan_text(const ls_ui *ui, const ls_compiled_recipe *c, const ls_step_cost *cost,
-                           const ls_plan_stage *stages)
+                           const ls_plan_stages *stages)
 {
     ls_str s = { 0 };
     head_text(&s, c, cost);
     memory_text(&s, c, cost);
-    ls_plan_stages_text(&s, stages, c);
+    ls_plan_stages_text(&s, stages, c, cost);
     collectives_text(&s, cost);
     copies_text(&s, cost);
     time_text(&s, c, cost);
@@ -300,7 +300,7 @@ static ls_status digests_json(ls_json *j, const ls_compiled_recipe *c)
 }
 
 static ls_status plan_json(const ls_ui *ui, const ls_compiled_recipe *c, const ls_step_cost *cost,
-                           const ls_plan_stage *stages)
+                           const ls_plan_stages *stages)
 {
     ls_json j = { 0 };
     ls_str layout = { 0 };
@@ -316,7 +316,7 @@ static ls_status plan_json(const ls_ui *ui, const ls_compiled_recipe *c, const l
     ls_json_int(&j, "frozen", ls_units_frozen(&c->step.units));
     ls_json_int(&j, "micro_batches", c->step.micro_batches);
     ls_step_cost_json(&j, "rank", cost);
-    ls_plan_stages_json(&j, stages, c);
+    ls_plan_stages_json(&j, stages, c, cost);
     const ls_status digests = digests_json(&j, c);
     if (digests != LS_OK) {
         ls_str_release(&j.out);
@@ -350,11 +350,11 @@ ls_status ls_plan_command(const ls_plan_command_opts *o, const ls_ui *ui)
         return s;
     }
     ls_step_cost_of(&cost, &c);
-    ls_plan_stage *stages = NULL;
-    s = ls_plan_stages_make(&stages, &cost, &c, o);
+    ls_plan_stages stages;
+    s = ls_plan_stages_make(&stages, &cost, &c, &o->recipe, &o->where, o->measure);
     if (s == LS_OK)
-        s = (o->json ? plan_json : plan_text)(ui, &c, &cost, stages);
-    free(stages);
+        s = (o->json ? plan_json : plan_text)(ui, &c, &cost, &stages);
+    ls_plan_stages_release(&stages);
     ls_compiled_recipe_release(&c);
     return s;
 }
