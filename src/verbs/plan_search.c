@@ -138,7 +138,7 @@ static ls_status most_context(int64_t *most, const search *s)
 
 static ls_status list(search *s)
 {
-    const int64_t host = s->o->where.ranks_per_host > 0 ? s->o->where.ranks_per_host : s->ranks;
+    const int64_t given = ls_elsewhere_ranks(&s->o->where, s->ranks), host = given ? given : s->ranks;
     int64_t most;
     LS_TRY(most_context(&most, s));
     for (int64_t tensor = 1; tensor <= s->ranks && tensor <= host; tensor *= 2)
@@ -182,9 +182,8 @@ static ls_status try(search *s, candidate *c, bool measure)
                          step.step.device.threads, step.step.device.threads == 1 ? "" : "s");
     if (status == LS_OK) {
         ls_step_cost_of(&cost, &step);
-        const int64_t host = s->o->where.ranks_per_host > 0 && s->o->where.ranks_per_host < step.ranks
-                                 ? s->o->where.ranks_per_host
-                                 : step.ranks;
+        const int64_t given = step.ranks_per_host,
+                      host = given > 0 && given < step.ranks ? given : step.ranks;
         const ls_step_memory *m = &cost.memory;
         c->memory = m->apart ? m->device : m->total + cost.messages + m->plans.node / (size_t)host;
         c->seconds = cost.seconds;
