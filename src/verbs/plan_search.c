@@ -191,7 +191,7 @@ static ls_status most_of(int64_t *most, const search *s, axes *a, int64_t *size)
 
 static ls_status list(search *s)
 {
-    const int64_t host = s->o->where.ranks_per_host > 0 ? s->o->where.ranks_per_host : s->ranks;
+    const int64_t given = ls_elsewhere_ranks(&s->o->where, s->ranks), host = given ? given : s->ranks;
     axes most = { 1, 1, host < s->ranks ? host : s->ranks }, a = { 1, 1, 1 };
     LS_TRY(most_of(&most.context, s, &a, &a.context));
     a = (axes){ 1, 1, 1 };
@@ -239,9 +239,8 @@ static ls_status try(search *s, candidate *c, bool measure)
     if (status == LS_OK)
         status = cost_of(&cost, &step, s, c, measure);
     if (status == LS_OK) {
-        const int64_t host = s->o->where.ranks_per_host > 0 && s->o->where.ranks_per_host < step.ranks
-                                 ? s->o->where.ranks_per_host
-                                 : step.ranks;
+        const int64_t given = step.ranks_per_host,
+                      host = given > 0 && given < step.ranks ? given : step.ranks;
         const ls_step_memory *m = &cost.memory;
         c->memory = m->apart ? m->device : m->total + cost.messages + m->plans.node / (size_t)host;
         c->seconds = cost.seconds;

@@ -14,7 +14,9 @@ typedef struct ls_step_cost {
     int n_traffic;
     ls_transfers transfers; /* of the step, without evaluation */
     int64_t collectives;
-    double bytes; /* that collectives bring to this rank */
+    double sent;   /* messages that this rank sends to other hosts in a step */
+    int64_t piece; /* the most bytes of one of them */
+    double bytes;  /* that collectives bring to this rank */
     double flops;
     /* Of a step; of its collectives; of its copies to and from a device whose memory is its own, without what
      * is offloaded. 0 without a calibration. */
