@@ -191,13 +191,10 @@ static void copy_there(dealer *d, const ls_node *n, const ls_value *in, const vo
     }
 }
 
-static ls_value renamed(ls_graph *g, ls_value v)
-{
-    const ls_type t = ls_value_type(g, v);
-    return ls_graph_apply(g, &ls_op_reshape, 1, &v, &(ls_reshape_attrs){ .dims = { t.ndim, t.dims } });
-}
+static ls_value reader(ls_graph *g, ls_value v) { return ls_graph_apply(g, &ls_op_reader, 1, &v, NULL); }
 
-/* Names for one value, whose gradients are added as a balanced tree: passes/autodiff.c adds two at a time. */
+/* Readers of one value, whose gradients are added as a balanced tree: passes/autodiff.c adds two at a time.
+ */
 static void fork_value(ls_graph *g, ls_value v, int n, ls_value *out, int stride)
 {
     int left = 1;
@@ -207,8 +204,8 @@ static void fork_value(ls_graph *g, ls_value v, int n, ls_value *out, int stride
     }
     while (2 * left < n)
         left *= 2;
-    fork_value(g, renamed(g, v), left, out, stride);
-    fork_value(g, renamed(g, v), n - left, out + left * stride, stride);
+    fork_value(g, reader(g, v), left, out, stride);
+    fork_value(g, reader(g, v), n - left, out + left * stride, stride);
 }
 
 /* Groups here: by the rank that sent the rows, then by group. */
@@ -224,8 +221,8 @@ static void deal(dealer *d, const ls_node *n)
     const order *o = order_of(d, group_order);
     in[OFFSETS] = o->received;
     for (int k = 0; k < own && g->status == LS_OK; k++)
-        /* (with a name of its own, so that the sum of its gradients is not in the scope of one expert) */
-        fork_value(g, renamed(g, ls_rewrite_value(&d->r, n->in[WEIGHTS + d->position * own + k])), d->n,
+        /* (with a reader of its own, so that the sum of its gradients is not in the scope of one expert) */
+        fork_value(g, reader(g, ls_rewrite_value(&d->r, n->in[WEIGHTS + d->position * own + k])), d->n,
                    in + WEIGHTS + k, own);
     if (g->status == LS_OK)
         copy_there(d, n, in, &(ls_group_attrs){ .rows = o->rows }, group_order);

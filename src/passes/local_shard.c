@@ -89,7 +89,8 @@ ls_local_shard ls_slot_local_shard(const ls_units *u, const ls_mesh *m, int slot
     const int64_t from = s->offset > begin ? s->offset : begin,
                   to = end < begin + slice ? end : begin + slice;
     h.first = from < end ? from - s->offset : end - s->offset;
-    const bool here = (!*pipeline || ls_mesh_position(m, rank, pipeline) == unit->stage) &&
+    const int position = ls_mesh_position(m, rank, pipeline);
+    const bool here = (!*pipeline || position == unit->stage % u->sharding.stages) &&
                       (!unit->part || ls_mesh_position(m, rank, experts) == unit->part - 1);
     h.count = here && to > from ? to - from : 0;
     h.at = from - begin;

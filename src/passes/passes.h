@@ -138,7 +138,7 @@ typedef struct ls_units {
 void ls_units_release(ls_units *u);
 static inline bool ls_unit_is_here(const ls_units *u, int unit)
 {
-    return u->units[unit].stage == u->sharding.stage &&
+    return u->units[unit].stage % u->sharding.stages == u->sharding.stage &&
            (!u->units[unit].part || u->units[unit].part == u->sharding.part);
 }
 static inline const ls_sharding *ls_unit_sharding(const ls_units *u, int unit)

@@ -54,6 +54,7 @@ static ls_status parallel_lay_out(ls_parallel *p, const ls_recipe *r, int64_t ra
                         .sequence = r->parallel.sequence,
                         .schedule = r->parallel.schedule,
                         .stages = r->parallel.stages,
+                        .chunks = r->parallel.chunks,
                         .expert_room = r->parallel.expert_room };
     if (r->state->record && !*ls_mesh_axis(&r->parallel.mesh, LS_ROLE_TENSOR)) {
         /* an older version accepted parallel.tensor and parallel.sequence without such an axis */

@@ -72,10 +72,21 @@ static void state_lists_append(appending *a, const char *name, const ls_type *ty
     a->mine[a->n++] = mine;
 }
 
+/* The axes whose ranks have other parameters, or other parts of them, than this unit has here. */
+static unsigned divided_by(const ls_mesh *m, const ls_unit *unit)
+{
+    const char *experts = ls_mesh_axis(m, LS_ROLE_EXPERT);
+    unsigned axes = unit->sharded_by;
+    for (int i = 0; i < m->n && unit->part; i++)
+        axes |= !strcmp(m->axes[i].name, experts) ? 1U << i : 0;
+    return axes;
+}
+
 /* Appends the parameters (LS_IS_UNIT) or one of their moments. */
 static ls_status append_slots(appending *a, listing *l, ls_identity is)
 {
     const ls_units *u = &l->compiled->units;
+    const ls_mesh *mesh = &l->compiled->parallel.mesh;
     const bool moments = is.what == LS_IS_MOMENT;
     const char *prefix = moments ? ls_moment_name((ls_moment)is.moment) : "";
     ls_place *flat = LS_ARENA_ARRAY(l->arena, ls_place, u->n);
@@ -91,8 +102,8 @@ static ls_status append_slots(appending *a, listing *l, ls_identity is)
             continue;
         ls_local_shard *h = LS_ARENA_NEW(l->arena, ls_local_shard);
         LS_TRY(ls_sys_have(h));
-        *h = ls_slot_local_shard(u, &l->compiled->parallel.mesh, i, l->compiled->parallel.rank);
-        a->copies[a->n] = (ls_copies){ h->copy, h->copies, u->units[s->unit].sharded_by };
+        *h = ls_slot_local_shard(u, mesh, i, l->compiled->parallel.rank);
+        a->copies[a->n] = (ls_copies){ h->copy, h->copies, divided_by(mesh, &u->units[s->unit]) };
         state_lists_append(
             a, moments ? ls_arena_printf(l->arena, "%s.%s", prefix, s->name) : s->name, &s->whole,
             (ls_range){ .first = h->first,

@@ -62,6 +62,21 @@ static void bits_of_one_process(void **state)
     }
 }
 
+/* Gradients of one rank's rows are rounded to 16 bits, and added in f32. */
+static void in_bf16(void **state)
+{
+    (void)state;
+    job one = dealt("dp1", LS_DATA_FSDP);
+    job jobs[] = { dealt("ep4", LS_DATA_FSDP), dealt("dp2 ep2", LS_DATA_FSDP) };
+    one.o.param = LS_BF16;
+    run_job(&one);
+    for (size_t i = 0; i < sizeof jobs / sizeof jobs[0]; i++) {
+        jobs[i].o.param = LS_BF16;
+        run_job(&jobs[i]);
+        equal(&jobs[i], &one, 0);
+    }
+}
+
 /* In f64 also beside axes that split sums. */
 static void in_f64(void **state)
 {
@@ -187,6 +202,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bits_of_one_process),
+        cmocka_unit_test(in_bf16),
         cmocka_unit_test(in_f64),
         cmocka_unit_test(checkpoints_go_anywhere),
         cmocka_unit_test(an_expert_is_on_one_rank),
