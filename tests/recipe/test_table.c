@@ -14,7 +14,6 @@
 #include "recipe/load.h"
 
 #define WEIGHTS LS_TEST_SOURCE_DIR "/tests/golden/mlp.safetensors"
-
 /* ---- every key */
 
 static void assert_same_recipe(const ls_recipe *a, const ls_recipe *b)
@@ -174,14 +173,13 @@ static int conditions(const ls_key *k, const char **sets, char (*made)[64])
         sets[n++] = "data={type: pairs, train_text: a, tokenizer: bytes}";
     if (!strcmp(k->key, "optimizer.nesterov") || !strcmp(k->key, "optimizer.dampening"))
         sets[n++] = "optimizer.momentum=0.5";
-    if (!strcmp(k->key, "parallel.tensor") || !strcmp(k->key, "parallel.sequence"))
-        sets[n++] = "parallel.mesh={dp: auto, tp: 1}";
+    if (!strcmp(k->key, "parallel.tensor") || !strcmp(k->key, "parallel.sequence") ||
+        !strcmp(k->key, "parallel.expert_room"))
+        sets[n++] = "parallel.mesh={dp: auto, ep: 1, tp: 1}";
     if (!strcmp(k->key, "parallel.schedule") || !strcmp(k->key, "parallel.stages"))
         sets[n++] = "parallel.mesh={dp: auto, pp: 1}";
     if (!strcmp(k->key, "parallel.chunks"))
         sets[n++] = "parallel={mesh: {dp: auto, pp: 1}, schedule: interleaved}";
-    if (!strcmp(k->key, "parallel.expert_room"))
-        sets[n++] = "parallel.mesh={dp: auto, ep: 1}";
     if (!strncmp(k->key, "precision.scaler", 16) || !strcmp(k->key, "precision.cast_forward_inputs"))
         sets[n++] = "precision.param=f16";
     if (!strncmp(k->key, "eval.generate.", 14))
