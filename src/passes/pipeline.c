@@ -24,6 +24,7 @@
 typedef struct crossing {
     int value, from, to;
     int64_t places, offset; /* mailboxes, and where the first one lies */
+    int64_t number;         /* of the first one, among those of its sender */
 } crossing;
 
 typedef struct pipeline {
@@ -78,7 +79,8 @@ static ls_status find_crossings(pipeline *l)
 {
     const ls_graph *g = l->g;
     bool *reads = LS_ARENA_ARRAY(&l->arena, bool, (size_t)g->n_vals *(size_t)l->stages);
-    int64_t *used = LS_ARENA_ARRAY(&l->arena, int64_t, l->stages);
+    int64_t *used = LS_ARENA_ARRAY(&l->arena, int64_t, l->stages), /* bytes, and mailboxes */
+        *numbers = LS_ARENA_ARRAY(&l->arena, int64_t, l->stages);
     LS_TRY(ls_arena_status(&l->arena));
     int n = 0;
     for (int i = 0; i < g->n_nodes; i++)
@@ -106,7 +108,9 @@ static ls_status find_crossings(pipeline *l)
                 continue;
             const ls_node *from = ls_node_of(g, (ls_value){ .id = v });
             const int64_t most = l->stages < l->n ? l->stages : l->n, places = l->varies[from->id] ? most : 1;
-            l->crossings[l->n_crossings++] = (crossing){ v, from->stage, to, places, used[from->stage] };
+            l->crossings[l->n_crossings++] = (crossing){ v,      from->stage,       to,
+                                                         places, used[from->stage], numbers[from->stage] };
+            numbers[from->stage] += places;
             used[from->stage] += places * (int64_t)LS_MAILBOX_BYTES(ls_type_bytes(&g->vals[v].type));
             if (used[from->stage] > l->room)
                 l->room = used[from->stage];
@@ -131,6 +135,7 @@ static ls_message_attrs message(pipeline *l, const crossing *x, int64_t m, bool 
         .ranks = l->stages,
         .peer = sends ? x->to : x->from,
         .offset = x->offset + m % x->places * (int64_t)LS_MAILBOX_BYTES(ls_type_bytes(type)),
+        .number = x->number + m % x->places,
         .room = l->room,
         .type = *type,
     };

@@ -35,13 +35,15 @@ static ls_cost cost_of(const ls_plan *p, const ls_node *n, ls_type *types)
     return n->op->cost ? n->op->cost(&i) : c;
 }
 
+static bool is_message(const ls_plan_collective *c) { return c->kind == LS_SEND || c->kind == LS_RECEIVE; }
+
 /* Bytes that one rank of a machine reads and writes. An all_reduce has two halves: each rank sums a part, and
  * then copies the others' parts. */
 static double collective_traffic(const ls_plan_collective *c)
 {
     const double count = (double)c->count, n = c->n, from = count * (double)ls_dtype_size(c->from),
                  to = count * (double)ls_dtype_size(c->to);
-    if (c->kind == LS_SEND || c->kind == LS_RECEIVE)
+    if (is_message(c))
         return from + to;
     if (c->kind == LS_ALL_GATHER)
         return c->map ? (c->from == c->to ? 0 : from + to)
@@ -65,6 +67,10 @@ static ls_status reach_of(reach *out, ls_arena *scratch, const ls_plan_collectiv
     int *members = LS_ARENA_ARRAY(scratch, int, ranks), position;
     LS_TRY(ls_arena_status(scratch));
     const int n = ls_mesh_group(&p->mesh, p->rank, c->group, members, &position), host = p->rank / out->ranks;
+    if (is_message(c)) {
+        *out = (reach){ 1 + (members[c->peer] / out->ranks != host), 1, out->ranks };
+        return LS_OK;
+    }
     out->here = 0;
     for (int i = 0; i < n; i++)
         out->here += members[i] / out->ranks == host;
@@ -79,8 +85,8 @@ static int turns_of(const ls_plan_collective *c)
 }
 
 /* Seconds that a host needs to receive a collective's bytes from other hosts. A rank receives the slices, or
- * the sums, of the members with its local index on other hosts (comm/remote_move.c). The ranks of a host
- * share its link. */
+ * the sums, of the members with its local index on other hosts (comm/remote_move.c); or one value. The ranks
+ * of a host share its link. A sender does not wait. */
 static double network_seconds(const ls_plan_collective *c, const reach *r, const ls_collective_speed *link)
 {
     if (r->hosts < 2 || !(link->bandwidth > 0))
