@@ -153,7 +153,7 @@ static ls_status describe_message(ls_job *j, const ls_collective *c)
     if (j->bytes > INT_MAX)
         return ls_fail(LS_E_UNSUPPORTED,
                        "%s: %zu bytes go to another host in one message, and MPI takes 2 GiB: make "
-                       "train.micro_batch smaller",
+                       "micro-batches smaller",
                        d->label, j->bytes);
     if (d->mailbox > most)
         return ls_fail(LS_E_UNSUPPORTED,
