@@ -219,14 +219,6 @@ static ls_status check_pipeline(const ls_parallel *p)
         return ls_fail_field(LS_E_UNSUPPORTED, "offload",
                              "a pipeline (axis %s) keeps parameters in its ranks' own memory; say none",
                              axis);
-    for (int r = 0; r < ls_mesh_ranks(&p->mesh) && p->ranks_per_host; r++)
-        if (ls_mesh_member(&p->mesh, r, axis, 0) / p->ranks_per_host !=
-            ls_mesh_member(&p->mesh, r, axis, (int)p->mesh.axes[at].size - 1) / p->ranks_per_host)
-            return ls_fail_field(
-                LS_E_UNSUPPORTED, "mesh",
-                "the stages of axis %s lie on several hosts, and they send through memory that one "
-                "host's ranks map: write %s last in the mesh, with at most %d ranks",
-                axis, axis, p->ranks_per_host);
     return LS_OK;
 }
 

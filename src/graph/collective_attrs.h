@@ -15,8 +15,9 @@ typedef struct ls_reduce_attrs { const char *group, *unit; int64_t ranks, to, vi
 /* replicate: its gradient is summed over the group */
 typedef struct ls_replicate_attrs { const char *group, *unit; int64_t ranks, via; } ls_replicate_attrs;
 /* send, receive: the other rank's position in the group; the mailbox's offset in the sender's part of the
- * mailboxes, of which each rank has `room` bytes; what is sent */
-typedef struct ls_message_attrs { const char *group, *unit; int64_t ranks, peer, offset, room; ls_type type; }
+ * mailboxes, of which each rank has `room` bytes, and its number there; what is sent */
+typedef struct ls_message_attrs { const char *group, *unit; int64_t ranks, peer, offset, number, room;
+                                  ls_type type; }
     ls_message_attrs;
 /* clang-format on */
 /* to: the operand's own type, also if a pass changes it */

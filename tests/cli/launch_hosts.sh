@@ -174,6 +174,28 @@ until_true has_steps orphans 3
 kill -9 "$(the_parent)"; wait $parent
 gone
 
+# ---- stages of a pipeline on both hosts, with more micro-batches than mailboxes: the same bits; a stage that is killed, or late, on the other host
+for i in $(seq 1 72); do echo "the $i. cat sat on the mat and ran up hill $((i * i % 97))"; done >text.txt
+cat >stages.yaml <<END
+model: {type: llama, vocab_size: 257, layers: 4, hidden_size: 32, heads: 4, mlp_size: 64, tied: true}
+data: {type: text, train_text: text.txt, eval_fraction: 0.2, tokenizer: bytes, documents: line, seq_length: 32}
+train: {epochs: 2, global_batch: 16, micro_batch: 2, clip_norm: 1}
+optimizer: {type: adamw, lr: 3e-3}
+parallel: {units: "class:LlamaDecoderLayer", mesh: {pp: auto}}
+checkpoint: {every_steps: 2}
+threads: 1
+END
+rm -r runs/whole
+"$lockstep" train stages.yaml --set run.name=whole >out 2>err || bad "stages: one process"
+try 0 train stages.yaml $two --set run.name=stages --set parallel.schedule=gpipe; same stages; has err "^ranks +4 on 2 hosts \(mpi\)  mesh pp=4"
+try 0 train stages.yaml $two --set run.name=stages-dp --set 'parallel.mesh={pp: 2, dp: 2}'; same stages-dp
+try 0 train stages.yaml $two --set run.name=stages-in --set 'parallel.mesh={dp: 2, pp: 2}'; same stages-in
+LOCKSTEP_FAULT=kill@500:rank=2 try 0 train stages.yaml $two --set run.name=stage-killed --set failure.max_failures=20; same stage-killed
+has err "^warning: rank 2: killed by signal 9 .*; restart 1 of 20 "
+LOCKSTEP_FAULT=drop@40:rank=1 try 1 train stages.yaml $two --set run.name=stage-late --set failure.stall_seconds=2
+has err "^error: rank 1: did not come within 2 s; rank [02] waited for it in receive of (activations|gradients) of micro-batch [0-7] of stage 1 over pp, program micro"
+gone
+
 # ---- what is wrong: one message
 touch down
 refused 1 "^error: host 10.77.8.2 does not answer: connect to 10.77.8.2: No route to host \(exit status 255\); " train small.yaml $two --set run.name=wrong

@@ -339,9 +339,6 @@ static void refusals(void **state)
     j = staged(1, 2, 2, LS_SCHEDULE_1F1B);
     j.o.parallel.mesh.roles[2] = LS_ROLE_CONTEXT;
     refused(&j, LS_E_UNSUPPORTED, "axes pp and tp: a pipeline beside context parallel is not built");
-    j = staged(1, 1, 2, LS_SCHEDULE_1F1B);
-    j.o.parallel.ranks_per_host = 1;
-    refused(&j, LS_E_UNSUPPORTED, "the stages of axis pp lie on several hosts");
 }
 
 int main(void)
