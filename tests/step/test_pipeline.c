@@ -119,8 +119,8 @@ static void on_devices_with_memory_of_their_own(void **state)
         const char *settings, *recompute;
     } CASES[] = {
         { 1, 1, 2, LS_SCHEDULE_1F1B, "seed=1,delay=20us", NULL },
-        { 1, 1, 4, LS_SCHEDULE_GPIPE, "seed=2,delay=50us", NULL },
-        { 2, 1, 2, LS_SCHEDULE_1F1B, "seed=3,delay=20us", "class:Block" },
+        { 1, 1, 4, LS_SCHEDULE_ZERO_BUBBLE, "seed=2,delay=50us", NULL },
+        { 2, 1, 2, LS_SCHEDULE_INTERLEAVED, "seed=3,delay=20us", "class:Block" },
         { 2, 1, 2, LS_SCHEDULE_1F1B, "seed=4,delay=20us,links=1", "class:Block save:linear" },
         { 1, 2, 2, LS_SCHEDULE_1F1B, "seed=5,delay=20us,links=1", NULL },
         { 1, 2, 2, LS_SCHEDULE_GPIPE, "seed=6,delay=20us", NULL },
