@@ -96,6 +96,15 @@ static void what_does_not_fit(void **state)
     ASSERT_CONTAINS(many, "note    16 ranks of 1000 threads share ");
     ASSERT_CONTAINS(many, "times as long (--machine and --ranks-per-host plan for other hosts)");
     ASSERT_CONTAINS(too_many, "cannot be started: a host runs at most 1024 ranks, not 2048");
+    char *whole = plan((ls_plan_command_opts){ .recipe = RECIPE("workers=2", "parallel.mesh={dp: 1, tp: 2}",
+                                                                "train.global_batch=128", "model.layers=10",
+                                                                "parallel.recompute=units") }),
+         *split = plan((ls_plan_command_opts){ .recipe = RECIPE("workers=2", "parallel.recompute=units") });
+    ASSERT_CONTAINS(whole, "memory are activations that are whole on each rank of the tensor axis");
+    ASSERT_CONTAINS(whole, "parallel.sequence: true splits them");
+    assert_null(strstr(split, "tensor axis"));
+    free(whole);
+    free(split);
     ASSERT_CONTAINS(large, "machine A100 SXM 80GB: 1 host of 8 ranks, 128 cores each");
     ASSERT_CONTAINS(large, " of the 74.5 GiB of its GPU: IT DOES NOT FIT");
     free(many);
