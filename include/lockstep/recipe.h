@@ -281,6 +281,7 @@ typedef struct ls_recipe {
         bool sequence;
         ls_pipeline_schedule schedule;
         const char *stages;
+        int64_t chunks; /* stages of a rank, with the schedule interleaved */
         ls_offload_choice offload;
         const char *recompute; /* none | words units, class:NAME, pattern:GLOB, save:OP */
     } parallel;
@@ -318,6 +319,7 @@ typedef struct ls_recipe {
     struct {
         int64_t max_failures;
         double stall_seconds;
+        int64_t digest_every; /* steps; 0: never */
     } failure;
     struct {
         int64_t every;

@@ -48,6 +48,7 @@ void ls_step_cost_of(ls_step_cost *out, const ls_compiled_recipe *c)
                            .micro_batch = s->micro_batch,
                            .runs = ls_compiled_runs(s),
                            .flops = ls_compiled_flops(s),
+                           .idle = s->idle,
                            .seconds = ls_compiled_seconds(s) };
     out->n_traffic = ls_plan_traffic(out->traffic, 0, s->plans[LS_MICRO], ls_compiled_runs(s));
     out->n_traffic = ls_plan_traffic(out->traffic, out->n_traffic, s->plans[LS_UPDATE], 1);

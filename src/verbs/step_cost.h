@@ -21,6 +21,7 @@ typedef struct ls_step_cost {
     /* Of a step; of its collectives; of its copies to and from a device whose memory is its own, without what
      * is offloaded. 0 without a calibration. */
     double seconds, communication, copying;
+    double idle;            /* of a pipeline: the share of the seconds for which a rank waits for others */
     int kernels, measured;  /* kernel calls of the two programs; how many were measured as they are */
     bool same_bits;         /* every layout of the same micro-batches computes the same bits */
     char why[LS_WHY_BYTES]; /* if not: the reason */
