@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/json.h"
 #include "support/support.h"
 #include "verbs/commands.h"
@@ -112,11 +113,84 @@ static void what_does_not_fit(void **state)
     free(large);
 }
 
+static json_t *simulated(ls_plan_command_opts o)
+{
+    o.simulate = true;
+    return planned(o);
+}
+
+/* Played, a step takes the time that the plan says, and each player's parts fill its time. */
+static void a_step_is_played(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *mesh, *machine;
+        int players;
+    } CASES[] = {
+        { "parallel.mesh={dp: 16}", "h100", 1 },
+        { "parallel.mesh={dp: 16}", "epyc-9654", 1 },
+        { "parallel.mesh={dp: 4, tp: 2, pp: 2}", "xeon-8480", 2 },
+        { "parallel.mesh={dp: 4, pp: 4}", "epyc-9654", 4 },
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        ls_plan_command_opts o = { .recipe = RECIPE("workers=16", CASES[i].mesh, "train.micro_batch=1"),
+                                   .machine = CASES[i].machine };
+        json_t *plan_of = planned(o), *played = simulated(o), *p;
+        const double seconds = json_number_value(at(played, "", "seconds")),
+                     expected = json_number_value(at(plan_of, "rank", "seconds"));
+        /* (the plan counts what a stage waits for the network also while it waits for another stage) */
+        assert_true(seconds > (CASES[i].players > 2 ? 0.8 : 0.99) * expected && seconds < 1.01 * expected);
+        assert_int_equal(json_array_size(at(played, "", "players")), CASES[i].players);
+        size_t k;
+        json_array_foreach(at(played, "", "players"), k, p)
+        {
+            static const char *const PARTS[] = { "computes", "collectives", "receives", "sends" };
+            double sum = 0;
+            for (int j = 0; j < 4; j++)
+                sum += json_number_value(at(p, "", PARTS[j]));
+            assert_float_equal(sum, json_number_value(at(p, "", "done")), 1e-3 * sum);
+            assert_true(json_number_value(at(p, "", "done")) <= seconds);
+            assert_true(CASES[i].players == 1 || json_number_value(at(p, "", "receives")) > 0);
+        }
+        assert_true(json_array_size(at(played, "", "waits")) > 0);
+        json_decref(plan_of);
+        json_decref(played);
+    }
+}
+
+static void lanes_of_ranks(void **state)
+{
+    (void)state;
+    char path[256], *page;
+    size_t size;
+    snprintf(path, sizeof path, "%s", ls_test_path("ranks.html"));
+    ls_plan_command_opts o = { .recipe = RECIPE("workers=1024", "parallel.mesh={dp: 512, pp: 2}",
+                                                "train.micro_batch=1", "train.global_batch=2048"),
+                               .machine = "xeon-8480",
+                               .simulate = true,
+                               .html = path };
+    char *text = plan(o);
+    ASSERT_CONTAINS(text, "a step on 1024 ranks");
+    ASSERT_CONTAINS(text, "waits, the longest first");
+    ASSERT_CONTAINS(text, "values of position 1, backward");
+    ASSERT_OK(ls_file_read(&page, &size, path));
+    ASSERT_CONTAINS(page, "<h1>Simulated step of vit-fashion-mnist</h1>");
+    ASSERT_CONTAINS(page, "(position 1 of the pipeline)");
+    free(page);
+    free(text);
+    ls_ui ui = { .out = stdout };
+    setenv("LOCKSTEP_CACHE", ls_test_path("empty"), 1);
+    const ls_plan_command_opts unknown = { .recipe = RECIPE("workers=2"), .simulate = true };
+    ASSERT_FAILS(ls_plan_command(&unknown, &ui), LS_E_USAGE, "--simulate plays times", "--machine");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(another_machine),
         cmocka_unit_test(what_does_not_fit),
+        cmocka_unit_test(a_step_is_played),
+        cmocka_unit_test(lanes_of_ranks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
