@@ -246,7 +246,7 @@ const ls_verb LS_VERBS[] = {
           { FLAG("--search", ls_plan_command_opts, search),
             .help = "list layouts and micro-batches, the fastest first; keys given with --set stay fixed" },
           { "--memory", LS_OPTION_BYTES, "SIZE", AT(ls_plan_command_opts, memory), NEEDS("--search"),
-            .help = "memory of a rank, such as 8GiB" },
+            .otherwise = "what the machine has", .help = "memory of a rank, such as 8GiB" },
           { "--machine", LS_OPTION_FILE, "FILE", AT(ls_plan_command_opts, machine), .otherwise = "this one",
             .help = "plan for this machine: a file, or h100, h100-96gb, h200, a100, epyc-9654, xeon-8480" },
           { "--network", LS_OPTION_TEXT, "LATENCY,RATE", .otherwise = "what `doctor` measured",

@@ -113,6 +113,21 @@ static void what_does_not_fit(void **state)
     free(large);
 }
 
+/* --search takes what a rank has on the machine. */
+static void a_search_fits_the_machine(void **state)
+{
+    (void)state;
+    const ls_plan_command_opts o = { .recipe = RECIPE("workers=8", "train.global_batch=4194304",
+                                                      "parallel.mesh={dp: auto}", "parallel.data=ddp",
+                                                      "parallel.recompute=none"),
+                                     .machine = "a100",
+                                     .search = true };
+    char *text = plan(o);
+    ASSERT_CONTAINS(text, " fit into 74.5 GiB a rank, ");
+    assert_null(strstr(text, " a rank, 0 do not"));
+    free(text);
+}
+
 static json_t *simulated(ls_plan_command_opts o)
 {
     o.simulate = true;
@@ -189,9 +204,8 @@ static void lanes_of_ranks(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(another_machine),
-        cmocka_unit_test(what_does_not_fit),
-        cmocka_unit_test(a_step_is_played),
+        cmocka_unit_test(another_machine),  cmocka_unit_test(what_does_not_fit),
+        cmocka_unit_test(a_step_is_played), cmocka_unit_test(a_search_fits_the_machine),
         cmocka_unit_test(lanes_of_ranks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
