@@ -81,6 +81,10 @@ static void another_machine(void **state)
     ls_ui ui = { .out = stdout };
     const ls_plan_command_opts wrong = { .recipe = RECIPE("workers=2"), .machine = "h10" };
     ASSERT_FAILS(ls_plan_command(&wrong, &ui), LS_E_USAGE, "--machine: h10", "a100, epyc-9654");
+    const ls_plan_command_opts elsewhere = { .recipe = RECIPE("workers=2", "isa=generic"),
+                                             .machine = "epyc-9654",
+                                             .measure = true };
+    ASSERT_FAILS(ls_plan_command(&elsewhere, &ui), LS_E_USAGE, "--measure", "2 x EPYC 9654", "doctor");
 }
 
 /* What a host cannot run, and what is large without need. */
