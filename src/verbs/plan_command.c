@@ -9,6 +9,7 @@
 #include "plan_compare.h"
 #include "plan_machine.h"
 #include "plan_search.h"
+#include "plan_simulate.h"
 #include "plan_stages.h"
 #include "recipe/machine_file.h"
 #include "recipe/shared_model.h"
@@ -356,6 +357,8 @@ static ls_status plan_run(const ls_plan_command_opts *o, const ls_ui *ui)
 {
     if (o->n_compare)
         return ls_plan_compare(o, ui);
+    if (o->simulate)
+        return ls_plan_simulate(o, ui);
     if (o->search)
         return ls_plan_search(o, ui);
     ls_compiled_recipe c;

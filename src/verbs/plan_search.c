@@ -34,9 +34,9 @@ typedef struct candidate {
 typedef struct search {
     const ls_plan_command_opts *o;
     int ranks, n, room, count[3]; /* by outcome */
-    int64_t global_batch;
-    bool fixed[KEYS]; /* by the user */
-    ls_mesh mesh;     /* of the recipe, if it is fixed */
+    int64_t global_batch, memory; /* memory: bytes that a rank may use; 0: any number */
+    bool fixed[KEYS];             /* by the user */
+    ls_mesh mesh;                 /* of the recipe, if it is fixed */
     candidate *c;
 } search;
 
@@ -259,7 +259,7 @@ static ls_status try(search *s, candidate *c, bool measure)
         c->communication = cost.communication;
         c->update = step.step.plans[LS_UPDATE]->seconds;
         c->exact = cost.measured == cost.kernels;
-        c->outcome = s->o->memory && c->memory > (size_t)s->o->memory ? TOO_LARGE : FITS;
+        c->outcome = s->memory && c->memory > (size_t)s->memory ? TOO_LARGE : FITS;
     }
     ls_compiled_recipe_release(&step);
     return status;
@@ -364,9 +364,9 @@ static ls_status search_text(const search *s, const ls_ui *ui)
     char a[32];
     ls_str out = { 0 };
     ls_str_printf(&out, "%d layouts of %d rank%s: ", s->n, s->ranks, s->ranks == 1 ? "" : "s");
-    if (s->o->memory)
+    if (s->memory)
         ls_str_printf(&out, "%d fit into %s a rank, %d do not", s->count[FITS],
-                      ls_format_bytes(a, (uint64_t)s->o->memory), s->count[TOO_LARGE]);
+                      ls_format_bytes(a, (uint64_t)s->memory), s->count[TOO_LARGE]);
     else
         ls_str_printf(&out, "%d planned, of any size (--memory says what fits)", s->count[FITS]);
     ls_str_printf(&out, ", %d refused\n", s->count[REFUSED]);
@@ -422,12 +422,23 @@ static ls_status search_json(const search *s, const ls_ui *ui)
     return ls_print_result(ui->out, &j.out);
 }
 
+/* --memory, or what a rank has on the machine: its GPU, or its part of the host. */
+static int64_t memory_of(const ls_plan_command_opts *o, int ranks)
+{
+    const ls_machine *m = o->where.machine;
+    if (o->memory || !m)
+        return o->memory;
+    const int64_t given = ls_elsewhere_ranks(&o->where, ranks);
+    return m->device.memory ? m->device.memory : m->host.memory / (given ? given : ranks);
+}
+
 static ls_status plan_search_run(search *s, const ls_ui *ui)
 {
     ls_recipe *r;
     LS_TRY(ls_recipe_load(&r, s->o->recipe.name, s->o->recipe.n_sets, s->o->recipe.sets));
     s->ranks = (int)r->workers.max;
     s->global_batch = r->train.global_batch;
+    s->memory = memory_of(s->o, s->ranks);
     for (int i = 0; i < s->o->recipe.n_sets; i++)
         for (int k = 0; k < KEYS; k++) {
             const size_t n = strlen(NAMES[k]);
