@@ -33,7 +33,7 @@ const ls_op *const ls_ops[] = {
         &ls_op_cross_entropy_grad, &ls_op_cross_entropy_part, &ls_op_linear_cross_entropy,
     &ls_op_argmax, &ls_op_argmax_part, &ls_op_argmax_join, &ls_op_row_sum, &ls_op_row_sum_grad,
     &ls_op_max_abs, &ls_op_sum_squares, &ls_op_norm_from_squares, &ls_op_is_finite,
-    &ls_op_all_gather, &ls_op_reduce_scatter, &ls_op_all_reduce, &ls_op_replicate, &ls_op_to_device,
+    &ls_op_all_gather, &ls_op_reduce_scatter, &ls_op_all_reduce, &ls_op_replicate, &ls_op_fork, &ls_op_to_device,
     &ls_op_send, &ls_op_receive,
         &ls_op_to_host,
     &ls_op_count_step, &ls_op_adam, &ls_op_sgd, &ls_op_loss_scale_update,

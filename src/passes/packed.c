@@ -53,6 +53,10 @@ static int64_t divide_behind(const ls_graph *g, ls_value v, int dim, int64_t siz
     size = divide(g, v, dim, size);
     for (int i = 0; i < g->n_nodes; i++) {
         const ls_node *n = g->nodes[i];
+        if (n->op == &ls_op_fork && n->in[0].id == v.id) {
+            size = divide_behind(g, n->out[0], dim, size, products);
+            continue;
+        }
         const bool passes = products || n->op == &ls_op_add || n->op == &ls_op_reshape ||
                             n->op == &ls_op_broadcast_to;
         const int out = passes ? dim_after(g, n, v, dim) : -1;
@@ -76,7 +80,8 @@ const ls_box *ls_packed_box(ls_propagation *pr, const ls_node *param, const ls_s
     if (!box)
         return NULL; /* the graph says so */
     *box = ls_packed_whole(ls_prop_whole(pr, param->out[0]), seed->dim, seed->parts);
-    LS_CHECK(ls_box_split(box, seed->dim + 1, pr->axis.ranks, pr->axis.position),
+    const int each = pr->axis.each;
+    LS_CHECK(ls_box_split(box, seed->dim + 1, pr->axis.ranks / each, pr->axis.position / each),
              "the ranks do not divide the block");
     return box;
 }

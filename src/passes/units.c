@@ -35,6 +35,18 @@ static ls_value use(ls_graph *g, ls_units *u, int k)
     return s->shards == 1 ? ls_cast(g, v, unit->param) : v;
 }
 
+/* The type to which sums of gradients of this value, a part of a parameter, are rounded. */
+static ls_dtype reduce_of(const ls_units *u, const ls_graph *g, ls_value v)
+{
+    const ls_node *n = ls_node_of(g, v);
+    while (n->op != &ls_op_param)
+        n = ls_node_of(g, n->in[0]);
+    int slot = 0;
+    for (int i = 0; g->nodes[i] != n; i++)
+        slot += g->nodes[i]->op == &ls_op_param;
+    return u->units[u->slots[slot].unit].reduce;
+}
+
 ls_status ls_pass_units(ls_graph **gp, const ls_precision *precision, const ls_parallel *p,
                         const ls_trained *what, ls_units *u)
 {
@@ -71,7 +83,10 @@ ls_status ls_pass_units(ls_graph **gp, const ls_precision *precision, const ls_p
             break;
         ls_casts_operands(&casts, &r, n, in);
         const ls_cast_attrs to = { (int64_t)ls_policy_of(&u->policies, n->scope)->param };
-        ls_rewrite_copy_with(&r, n, in, n->op == &ls_op_dequantize ? &to : n->attrs);
+        const bool fork = n->op == &ls_op_fork && ((const ls_fork_attrs *)n->attrs)->to == LS_TO_REDUCE;
+        const ls_fork_attrs reduce = { fork ? (int64_t)reduce_of(u, g, n->in[0]) : 0 };
+        const void *attrs = fork ? &reduce : n->op == &ls_op_dequantize ? (const void *)&to : n->attrs;
+        ls_rewrite_copy_with(&r, n, in, attrs);
     }
     if ((s = ls_casts_status(&casts)) == LS_OK)
         s = ls_rewrite_end(&r, gp);
