@@ -240,7 +240,7 @@ const ls_op ls_op_fork = {
     .infer = ls_infer_same,
     .grad = grad_fork,
     .view = view_replicate,
-    .summary = "Marks the readers of a value whose gradients are summed first, for parallel.slices.",
+    .summary = "Marks the readers of a value whose gradients are summed first.",
 };
 const ls_op ls_op_to_device = {
     .name = "to_device",

@@ -76,7 +76,7 @@ static ls_value *operands(merging *m, const ls_node *n, int j)
 }
 
 /* Whether virtual rank j computes exactly what the first one does. */
-static bool alike(merging *m, int i, int j)
+static bool virtual_alike(merging *m, int i, int j)
 {
     const ls_node *a = m->of[0]->nodes[i], *b = m->of[j]->nodes[i];
     bool same = ls_attrs_equal(a->op, a->attrs, b->attrs) && !a->at == !b->at &&
@@ -188,7 +188,7 @@ static void merge_node(merging *m, int i)
     if (merge_collective(m, first))
         return;
     for (int j = 1; j < m->n; j++)
-        once = once && alike(m, i, j);
+        once = once && virtual_alike(m, i, j);
     for (int j = 0; j < (once ? 1 : m->n); j++) {
         const ls_node *n = m->of[j]->nodes[i];
         g->at = n->at;

@@ -45,6 +45,7 @@ static const char *other_value(const ls_key *k, char buffer[64])
         { "parallel.mesh", "{dp: auto, tp: 1}" },
         { "parallel.units", "\"size:1e6\"" },
         { "parallel.tensor", "colwise:fc1 rowwise:fc2" },
+        { "parallel.slices", "4" },
         { "parallel.stages", "3 5" },
         { "model.init", WEIGHTS },
         { "parallel.reshard_after_forward", "false" },

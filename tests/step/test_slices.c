@@ -131,10 +131,10 @@ static void without_slices_bits_differ(void **state)
     run_job(&one);
     run_job(&two);
     assert_false(same(&one, &two));
-    for (int k = 0; k < 2; k++) {
-        split.o.parallel.mesh = mesh_of(k ? "cp2" : "tp2");
+    for (int k = 0; k < 3; k++) { /* and as many ranks as slices have their bits */
+        split.o.parallel.mesh = mesh_of(k == 2 ? "cp2 tp2" : k ? "cp2" : "tp2");
         run_job(&split);
-        assert_false(same(&split, &one));
+        assert_true(!same(&split, &one) && same(&split, &two) == (k == 2));
     }
 }
 
