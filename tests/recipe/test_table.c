@@ -86,8 +86,7 @@ static const char *other_value(const ls_key *k, char buffer[64])
         { "model.local_theta", "500" },
         { "model.inputs", "{x: [8], t: []}" },
         { "model.outputs", "{z: [2, 3], y: []}" },
-        { "loss", "[{type: huber, of: y, delta: 0.5}, {type: mae, of: z, "
-                  "target: u, mask: m, factor: 2}]" },
+        { "loss", "[{type: huber, of: y, delta: 0.5}, {type: mae, of: z, target: u, mask: m, factor: 2}]" },
         { "data.train", "{x: \"a b.npy\", y: c.npy}" },
         { "data.eval", "{x: d.npy}" },
         { "data.class_names", "{y: \"no, never,yes\"}" }
@@ -179,6 +178,8 @@ static int conditions(const ls_key *k, const char **sets, char (*made)[64])
         sets[n++] = "parallel.mesh={dp: auto, tp: 1}";
     if (!strcmp(k->key, "parallel.schedule") || !strcmp(k->key, "parallel.stages"))
         sets[n++] = "parallel.mesh={dp: auto, pp: 1}";
+    if (!strcmp(k->key, "parallel.chunks"))
+        sets[n++] = "parallel={mesh: {dp: auto, pp: 1}, schedule: interleaved}";
     if (!strncmp(k->key, "precision.scaler", 16) || !strcmp(k->key, "precision.cast_forward_inputs"))
         sets[n++] = "precision.param=f16";
     if (!strncmp(k->key, "eval.generate.", 14))
