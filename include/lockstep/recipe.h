@@ -279,6 +279,7 @@ typedef struct ls_recipe {
         int64_t bucket;     /* bytes */
         bool sync_batch_norm;
         bool sequence;
+        int64_t slices; /* 0: none */
         ls_pipeline_schedule schedule;
         const char *stages;
         int64_t chunks; /* stages of a rank, with the schedule interleaved */

@@ -297,17 +297,37 @@ static ls_status vote(ls_propagation *pr, ls_node_split *s)
     return LS_OK;
 }
 
+/* A virtual rank's block of what a rank stores: of each part, if the source is packed. */
+static ls_value block_of(ls_propagation *pr, ls_value v, const ls_seed *seed)
+{
+    ls_graph *g = pr->r.to;
+    ls_type t = ls_value_type(g, v), apart = t;
+    const int at = pr->axis.position % pr->axis.each, dim = seed->dim;
+    const int64_t size = t.dims[dim] / seed->parts / pr->axis.each;
+    if (seed->parts == 1)
+        return ls_slice(g, v, dim, at * size, size);
+    for (int d = apart.ndim++; d > dim; d--)
+        apart.dims[d] = apart.dims[d - 1];
+    apart.dims[dim] = seed->parts;
+    apart.dims[dim + 1] /= seed->parts;
+    v = ls_slice(g, ls_reshape_dims(g, v, apart.ndim, apart.dims), dim + 1, at * size, size);
+    t.dims[dim] = seed->parts * size;
+    return ls_reshape_dims(g, v, t.ndim, t.dims);
+}
+
 /* A parameter; or a state or an input that the plan splits. */
 static ls_status source(ls_propagation *pr, const ls_node *n)
 {
     const bool param = n->op == &ls_op_param;
+    const int each = pr->axis.each, ranks = pr->axis.ranks / each;
     ls_source_attrs a = *(const ls_source_attrs *)n->attrs;
     const ls_value v = n->out[0];
     const ls_seed *seed = &pr->seeds[v.id];
     pr->at[v.id] = (ls_spot){ .param = param };
     if (seed->word) {
-        a.type.dims[seed->dim] /= pr->axis.ranks;
-        a.sharded.dim[pr->axis.number] = (int8_t)(seed->dim + 1);
+        a.type.dims[seed->dim] /= ranks;
+        if (ranks > 1)
+            a.sharded.dim[pr->axis.number] = (int8_t)(seed->dim + 1);
         pr->at[v.id] = (ls_spot){ .p = LS_SHARDED(seed->dim),
                                   .param = param,
                                   .parts = seed->parts,
@@ -316,8 +336,10 @@ static ls_status source(ls_propagation *pr, const ls_node *n)
                                                            a.name) };
     }
     ls_node *made = ls_rewrite_copy_with(&pr->r, n, NULL, &a);
-    if (made && seed->parts > 1)
+    if (made && seed->parts > 1 && ranks > 1)
         made->at = ls_packed_box(pr, n, seed);
+    if (made && seed->word && each > 1)
+        pr->r.map[v.id] = block_of(pr, made->out[0], seed);
     ls_note_placement(pr->r.to, pr->r.map[v.id], pr->at[v.id].p, &pr->axis);
     return LS_OK;
 }
@@ -391,29 +413,13 @@ ls_status ls_propagate(ls_graph **gp, const ls_parallel *p, const ls_seed *seeds
     return s;
 }
 
-ls_status ls_pass_propagate(ls_graph **gp, const ls_parallel *p)
+ls_status ls_propagate_axis(ls_graph **gp, const ls_parallel *p, ls_axis_role role, const ls_shard_axis *axis,
+                            ls_placement *outputs)
 {
-    return ls_pass_propagate_open(gp, p, NULL);
-}
-
-static ls_shard_axis axis_of(const ls_parallel *p, ls_axis_role role)
-{
-    const char *name = ls_mesh_axis(&p->mesh, role);
-    ls_shard_axis axis = { name, ls_mesh_group_size(&p->mesh, name),
-                           ls_mesh_position(&p->mesh, p->rank, name), 0 };
-    while (axis.number < p->mesh.n && strcmp(p->mesh.axes[axis.number].name, name))
-        axis.number++;
-    return axis;
-}
-
-/* Tokens first: what splits rows (`sequence`) then splits those that a rank has. */
-ls_status ls_pass_propagate_open(ls_graph **gp, const ls_parallel *p, ls_placement *outputs)
-{
-    const ls_shard_axis tokens = axis_of(p, LS_ROLE_CONTEXT), layers = axis_of(p, LS_ROLE_TENSOR);
-    if (tokens.ranks > 1)
-        LS_TRY(ls_propagate(gp, p, NULL, &tokens, NULL));
+    if (role == LS_ROLE_CONTEXT)
+        return axis->ranks == 1 ? LS_OK : ls_propagate(gp, p, NULL, axis, NULL);
     ls_seed *seeds = LS_ARENA_ARRAY(&(*gp)->arena, ls_seed, (*gp)->n_vals + 1);
     LS_TRY(ls_arena_status(&(*gp)->arena));
-    LS_TRY(ls_seeds(seeds, *gp, p, &layers));
-    return layers.ranks == 1 ? LS_OK : ls_propagate(gp, p, seeds, &layers, outputs);
+    LS_TRY(ls_seeds(seeds, *gp, p, axis));
+    return axis->ranks == 1 ? LS_OK : ls_propagate(gp, p, seeds, axis, outputs);
 }

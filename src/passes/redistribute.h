@@ -19,6 +19,8 @@ typedef struct ls_shard_axis {
     const char *name;
     int ranks, position;
     int number; /* number of the axis in the mesh */
+    /* how many of them, consecutive ones, one rank computes: above 1 they are virtual (virtual_ranks.c) */
+    int each;
 } ls_shard_axis;
 
 /* The type of a rank's part of a value of type `whole`. False: the ranks do not divide it. */

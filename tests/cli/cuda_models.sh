@@ -185,4 +185,12 @@ vit | qwen | t5)
     same tp tp_resumed --workers 2 --set "$tp"
     ;;
 esac
+
+# With slices the numbers of ranks on tp and cp change no bit either.
+if [ $model = qwen ]; then
+    same slices slices1 --set parallel.slices=2
+    near 1e-4 cpu slices1
+    same slices slices_tp2 --workers 2 --set "$tp" --set parallel.slices=2
+    LOCKSTEP_CUDA_GRAPHS=0 same slices slices_cp2 --workers 2 --set 'parallel.mesh={dp: auto, cp: 2}' --set parallel.slices=2
+fi
 finish

@@ -70,7 +70,7 @@ static ls_status expect(ls_group *g, double *is, const double *whole, ls_placeme
 static ls_status one_rank(ls_group *group, void *context)
 {
     const cell *c = context;
-    const ls_shard_axis axis = { "tp", ls_group_size(group), ls_group_rank(group), 0 };
+    const ls_shard_axis axis = { "tp", ls_group_size(group), ls_group_rank(group), 0, 1 };
     double x[COUNT], dy[COUNT], mine[COUNT], given[COUNT], y[COUNT], dx[COUNT];
     fill_exact(x, COUNT, 1);
     fill_exact(dy, COUNT, 2);
@@ -135,7 +135,7 @@ static void blocks_are_equal(void **state)
     (void)state;
     ls_graph *g;
     ls_type mine;
-    const ls_shard_axis three = { "tp", 3, 1, 0 };
+    const ls_shard_axis three = { "tp", 3, 1, 0, 1 };
     assert_false(ls_placed_type(&mine, &WHOLE, LS_SHARDED(1), &three));
     assert_true(ls_placed_type(&mine, &WHOLE, LS_SHARDED(2), &three));
     assert_int_equal(mine.dims[2], 4);

@@ -45,6 +45,7 @@ static const char *other_value(const ls_key *k, char buffer[64])
         { "parallel.mesh", "{dp: auto, tp: 1}" },
         { "parallel.units", "\"size:1e6\"" },
         { "parallel.tensor", "colwise:fc1 rowwise:fc2" },
+        { "parallel.slices", "4" },
         { "parallel.stages", "3 5" },
         { "model.init", WEIGHTS },
         { "parallel.reshard_after_forward", "false" },
@@ -85,8 +86,7 @@ static const char *other_value(const ls_key *k, char buffer[64])
         { "model.local_theta", "500" },
         { "model.inputs", "{x: [8], t: []}" },
         { "model.outputs", "{z: [2, 3], y: []}" },
-        { "loss", "[{type: huber, of: y, delta: 0.5}, {type: mae, of: z, "
-                  "target: u, mask: m, factor: 2}]" },
+        { "loss", "[{type: huber, of: y, delta: 0.5}, {type: mae, of: z, target: u, mask: m, factor: 2}]" },
         { "data.train", "{x: \"a b.npy\", y: c.npy}" },
         { "data.eval", "{x: d.npy}" },
         { "data.class_names", "{y: \"no, never,yes\"}" }
