@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
+#include "base/sys.h"
 #include "base/thread_pool.h"
 #include "comm/agree.h"
 #include "comm/launched.h"
@@ -60,7 +62,7 @@ static ls_status try_number(ls_workers *w, int n)
     return ls_setup_make(w->setup, *w->recipe, n, 0, w->hosts ? w->hosts->per : 0);
 }
 
-ls_status ls_workers_choose(ls_workers *w, int most, int *workers)
+static ls_status choose_number(ls_workers *w, int most, int *workers)
 {
     int64_t least = 0, n = 0;
     ls_status s;
@@ -84,10 +86,56 @@ ls_status ls_workers_choose_again(void *context, int most, int *workers)
     ls_workers *w = context;
     if (w->hosts)
         LS_TRY(ls_hosts_ask(w->hosts, false));
-    ls_status s = ls_workers_choose(w, most, workers);
+    ls_status s = choose_number(w, most, workers);
     return s != LS_OK && w->hosts && ls_hosts_room(w->hosts) < w->hosts->n * w->hosts->each
                ? ls_fail_in(LS_E_PEER, "hosts do not answer, and on those that do")
                : s;
+}
+
+/* The number of ranks with the hosts that are back. Changes nothing: ranks are running. */
+static ls_status count_with_returned(const ls_workers *w, int *workers)
+{
+    ls_recipe *recipe = NULL;
+    ls_setup setup = { 0 };
+    ls_hosts hosts = *w->hosts;
+    ls_workers trial = { .named = w->named, .recipe = &recipe, .setup = &setup, .hosts = &hosts };
+    hosts.all = ls_sys_malloc(sizeof *hosts.all * (size_t)hosts.n);
+    LS_TRY(ls_sys_have(hosts.all));
+    for (int i = 0; i < hosts.n; i++) {
+        hosts.all[i] = w->hosts->all[i];
+        hosts.all[i].answers = hosts.all[i].answers || ls_hosts_is_back(&hosts.all[i]);
+    }
+    const ls_status s = choose_number(&trial, 0, workers);
+    free(hosts.all);
+    ls_recipe_destroy(&recipe);
+    return s;
+}
+
+static void name_returned(const ls_hosts *h, char text[512])
+{
+    int n = 0, used = 0;
+    for (int i = 0; i < h->n; i++)
+        n += ls_hosts_is_back(&h->all[i]);
+    used = snprintf(text, 512, "host%s ", n == 1 ? "" : "s");
+    for (int i = 0, k = 0; i < h->n && used < 400; i++)
+        if (ls_hosts_is_back(&h->all[i]))
+            used += snprintf(text + used, (size_t)(512 - used), "%s%.100s", k++ ? ", " : "", h->all[i].name);
+    snprintf(text + used, (size_t)(512 - used), " answer%s again", n == 1 ? "s" : "");
+}
+
+bool ls_workers_more(void *context, int workers, char why[512])
+{
+    const ls_workers *w = context;
+    int with = 0;
+    if (!w->hosts || !(*w->recipe)->failure.grow || !ls_hosts_look_again(w->hosts))
+        return false;
+    name_returned(w->hosts, why);
+    const ls_status s = count_with_returned(w, &with);
+    if (s == LS_OK && with > workers)
+        return true;
+    ls_log_info("%s, and the run stays on %d worker%s: %s", why, workers, workers == 1 ? "" : "s",
+                s == LS_OK ? "it cannot be divided over more" : ls_error_message());
+    return false;
 }
 
 ls_status ls_workers_check(const ls_recipe *r, int ranks)
@@ -115,11 +163,17 @@ static ls_status find_hosts(ls_hosts **hosts, const ls_hosts_opts *o, const ls_r
     return *hosts ? ls_hosts_ask(*hosts, true) : LS_OK;
 }
 
-ls_status ls_workers_hosts(ls_workers *w, const ls_hosts_opts *o)
+ls_status ls_workers_begin(ls_workers *w, const ls_hosts_opts *o, int *workers)
 {
     if (o->list || o->file)
         LS_TRY(ls_workers_recipe(w));
-    return find_hosts(&w->hosts, o, *w->recipe);
+    LS_TRY(find_hosts(&w->hosts, o, *w->recipe));
+    LS_TRY(choose_number(w, 0, workers));
+    if ((*w->recipe)->failure.grow && !w->hosts)
+        ls_log_warn(
+            "failure.grow: true has no effect: all ranks are on this host; --hosts or --hostfile names "
+            "several");
+    return LS_OK;
 }
 
 ls_status ls_workers_told(ls_launch_opts *o, ls_hosts **hosts, const ls_hosts_opts *places,

@@ -217,6 +217,8 @@ static int conditions(const ls_key *k, const char **sets, char (*made)[64])
         sets[n++] = "data.pack=documents";
     if (!strcmp(k->key, "data.field"))
         sets[n++] = "data.documents=json";
+    if (!strcmp(k->key, "failure.grow"))
+        sets[n++] = "failure.max_failures=3";
     if (!strcmp(k->key, "checkpoint.best.metric"))
         sets[n++] = "checkpoint.best.mode=max";
     if (!strcmp(k->key, "checkpoint.best.mode")) /* of eval_accuracy the mode follows */
