@@ -319,6 +319,7 @@ typedef struct ls_recipe {
         int64_t max_failures;
         double stall_seconds;
         bool grow;
+        int64_t digest_every; /* steps; 0: never */
     } failure;
     struct {
         int64_t every;

@@ -333,12 +333,6 @@ ls_status ls_parallel_apart(ls_parallel *p, const char *device)
                              "map needs memory that all ranks of a host map, and each process has the memory "
                              "of device %s for itself; say copy or auto",
                              device);
-    if (ls_mesh_group_size(&p->mesh, ls_mesh_axis(&p->mesh, LS_ROLE_PIPELINE)) > 1)
-        return ls_fail_field(
-            LS_E_UNSUPPORTED, "mesh",
-            "stages of a pipeline send from host memory, and device %s has its own; use axes "
-            "dp, shard or tp",
-            device);
     p->gather = LS_GATHER_COPY;
     return LS_OK;
 }

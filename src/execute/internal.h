@@ -22,9 +22,9 @@
 /* A collective on an apart device: the window and `result` are host memory, operand and `to` the device's. */
 typedef struct ls_staged {
     char *operand, *window;
-    size_t operand_bytes; /* 0: the operand is in the window already */
+    size_t operand_bytes; /* 0: the operand is in the window already, or nothing is sent */
     char *to, *result;
-    size_t result_bytes;
+    size_t result_bytes; /* 0: nothing is received */
 } ls_staged;
 
 typedef struct ls_crossing ls_crossing; /* links.c: a collective over a link */

@@ -198,9 +198,10 @@ ls_status ls_links_prepare(ls_session *s, ls_program *g)
     g->crossings = LS_ARENA_ARRAY(&s->arena, ls_crossing, p->n_collectives + 1);
     LS_TRY(ls_arena_status(&s->arena));
     for (int k = 0; k < p->n_collectives; k++)
-        LS_TRY(links_prepare(&g->crossings[k], g, k));
+        if (ls_goes_linked(p, &p->collectives[k]))
+            LS_TRY(links_prepare(&g->crossings[k], g, k));
     for (int i = 0; i < p->n_steps; i++)
-        if (p->steps[i].collective >= 0)
+        if (p->steps[i].collective >= 0 && g->crossings[p->steps[i].collective].link)
             g->calls[i].crossing = &g->crossings[p->steps[i].collective];
     return LS_OK;
 }
@@ -316,13 +317,16 @@ void ls_links_begin(ls_program *g)
     const ls_plan *p = g->plan;
     ls_group_began(g->session->ranks->group, p->graph->name);
     for (int k = 0; k < p->n_collectives; k++)
-        ls_axis_count(g->crossings[k].axis, 1, (int64_t)p->collectives[k].bytes);
+        if (g->crossings[k].link)
+            ls_axis_count(g->crossings[k].axis, 1, (int64_t)p->collectives[k].bytes);
 }
 
 void ls_links_times(const ls_program *g, double *out)
 {
     const ls_queue_ops *ops = g->session->ops;
     for (int k = 0; k < g->plan->n_collectives; k++) {
+        if (!g->crossings[k].link)
+            continue;
         out[2 * k] = ops->elapsed(g->events[0], g->crossings[k].began);
         out[2 * k + 1] = ops->elapsed(g->crossings[k].began, g->crossings[k].done);
     }

@@ -14,6 +14,7 @@
 #include "comm/axes.h"
 #include "comm/group_calls.h"
 #include "internal.h"
+#include "plan/linked.h"
 
 static ls_status add_axis(ls_session *s, const char *name)
 {
@@ -181,6 +182,8 @@ static size_t mailboxes_of(const ls_session *s, const ls_program *g)
     return at;
 }
 
+/* Of a device whose memory is its own, a message is staged between the device and the mailbox: its copy of
+ * the device needs no empty mailbox. */
 static ls_status prepare_message(ls_session *s, const ls_program *g, int k, ls_collective **out)
 {
     const ls_ranks *r = s->ranks;
@@ -190,6 +193,13 @@ static ls_status prepare_message(ls_session *s, const ls_program *g, int k, ls_c
     const bool sends = c->kind == LS_SEND;
     const ls_location *at = &p->locations[sends ? n->in[0].id : n->out[0].id];
     char *place = g->where[at->alloc] + at->offset;
+    if (ls_device_apart(&p->device)) {
+        const size_t bytes = (size_t)c->count * ls_dtype_size(c->from);
+        char *staging = g->where[c->staging];
+        g->staged[k] = sends ? (ls_staged){ .operand = place, .window = staging, .operand_bytes = bytes }
+                             : (ls_staged){ .to = place, .result = staging, .result_bytes = bytes };
+        place = staging;
+    }
     return ls_collective_create(out, &(ls_collective_desc){ .kind = c->kind,
                                                             .axis = r->axes[ls_ranks_axis(r, c->group)].axis,
                                                             .count = c->count,
@@ -210,7 +220,7 @@ static ls_status ranks_prepare(ls_session *s, const ls_program *g, int k, ls_col
     const ls_plan *p = g->plan;
     const ls_plan_collective *c = &p->collectives[k];
     const ls_node *n = p->graph->nodes[c->node];
-    if (c->kind == LS_SEND || c->kind == LS_RECEIVE)
+    if (ls_is_message(c))
         return prepare_message(s, g, k, out);
     const bool alias = ls_is_alias_gather(p->graph, n);
     if (alias || p->device.linked)
@@ -290,7 +300,7 @@ ls_status ls_ranks_prepare(ls_session *s, ls_program *g)
     LS_TRY(find_written(s, g));
     for (int i = 0; i < p->n_steps; i++) {
         g->calls[i].doing = doing(s, p, &p->steps[i]);
-        if (p->steps[i].collective < 0 || p->device.linked)
+        if (p->steps[i].collective < 0 || ls_goes_linked(p, &p->collectives[p->steps[i].collective]))
             continue;
         g->calls[i].collective = g->collectives[p->steps[i].collective];
         if (ls_device_apart(&p->device))
@@ -342,7 +352,7 @@ void ls_ranks_half(ls_session *s, ls_call *c)
     if (x && c->part == LS_PART_START && x->operand_bytes)
         s->ops->copy(s->queue, x->window, x->operand, x->operand_bytes);
     s->ops->host(s->queue, half, c);
-    if (x && c->part == LS_PART_WAIT)
+    if (x && c->part == LS_PART_WAIT && x->result_bytes)
         s->ops->copy(s->queue, x->to, x->result, x->result_bytes);
 }
 

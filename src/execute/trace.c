@@ -12,6 +12,7 @@
 #include "base/sys.h"
 #include "device/queue.h"
 #include "internal.h"
+#include "plan/linked.h"
 
 struct ls_profile {
     ls_arena arena;
@@ -238,7 +239,9 @@ static void link_events(ls_json *j, const ls_profile_run *r, double base)
 {
     const ls_plan *p = r->plan;
     const double *moved = r->times + 2 * (p->n_steps + p->n_transfers);
-    for (int k = 0; k < p->n_collectives && p->device.linked; k++) {
+    for (int k = 0; k < p->n_collectives; k++) {
+        if (!ls_goes_linked(p, &p->collectives[k]))
+            continue;
         ls_str text = { 0 };
         collective_text(&text, &p->collectives[k]);
         event(j, ls_str_text(&text), "link", LINKS, r->began - base + moved[2 * k], moved[2 * k + 1]);

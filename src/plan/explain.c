@@ -6,6 +6,7 @@
 #include "device/queue.h"
 #include "explain_fold.h"
 #include "internal.h"
+#include "linked.h"
 #include "ops/rules.h"
 
 static const char *const PHASES[] = {
@@ -132,12 +133,14 @@ static void overlap_text(ls_str *out, const ls_plan *p, int start, int wait)
 static void copied_text(ls_str *out, const ls_plan *p, const ls_plan_collective *c, bool wait)
 {
     const ls_node *n = p->graph->nodes[c->node];
-    if (p->device.linked)
+    if (ls_goes_linked(p, c))
         ls_str_add(out, wait ? "" : ", from device to device");
-    else if (ls_device_apart(&p->device) && (wait || !c->sent))
+    else if (ls_device_apart(&p->device) && c->kind != (wait ? LS_SEND : LS_RECEIVE) && (wait || !c->sent))
         ls_str_printf(out, ", %zu B copied to the %s",
                       ls_type_bytes(ls_type_of(p->graph, wait ? n->out[0] : n->in[0])),
-                      wait ? "device" : "window");
+                      wait               ? "device"
+                      : ls_is_message(c) ? "host"
+                                         : "window");
 }
 
 static void collective_text(ls_str *out, const ls_plan *p, int step)

@@ -5,7 +5,10 @@
  *   all_gather      this rank's slice is converted into its place; gather.
  *   reduce_scatter  exchange: slice p of my operand goes to member p; the slices that came are added.
  *   all_reduce      exchange of pieces, each member adds one, gather. A small operand: all of it is gathered,
- *                   and each member adds for itself. */
+ *                   and each member adds for itself.
+ *
+ * Messages (send, receive) go through host memory all the same: tasks of a link meet, so two members that
+ * both send first would wait for each other. */
 #pragma once
 #include "plan.h"
 
@@ -25,4 +28,13 @@ typedef struct ls_linked {
     size_t at_sent, at_received, at_made; /* offsets in scratch memory, for each use */
     size_t bytes;                         /* bytes of scratch memory */
 } ls_linked;
+static inline bool ls_is_message(const ls_plan_collective *c)
+{
+    return c->kind == LS_SEND || c->kind == LS_RECEIVE;
+}
+/* Whether it goes over a link. */
+static inline bool ls_goes_linked(const ls_plan *p, const ls_plan_collective *c)
+{
+    return p->device.linked && !ls_is_message(c);
+}
 ls_linked ls_linked_of(const ls_plan_collective *c);

@@ -2,22 +2,28 @@
  * in the window, which is in host memory: the start of a collective copies the operand there. The host
  * computes the result. If the result is not made in place, in the window, it is made in pinned memory
  * (LS_MEM_PINNED) and copied to the device at the wait. That memory is live from the start to the wait, and
- * is packed by lifetime as the arena is.
+ * is packed by lifetime as the arena is. A message between stages passes through such memory, too: it is
+ * copied there at the start of a send, and from there at the wait of a receive.
  *
  * Over a link no data leaves the devices: scratch memory of a collective is in the arena. */
 #include "device/queue.h"
 #include "internal.h"
 #include "linked.h"
 
-static int operand(const ls_plan *p, const ls_plan_collective *c)
+/* Whether the start of c finds the operand of b in the window. */
+static bool same_operand(const ls_plan *p, const ls_plan_collective *b, const ls_plan_collective *c)
 {
-    return p->graph->nodes[c->node]->in[0].id;
+    return !ls_is_message(b) && !ls_is_message(c) &&
+           p->graph->nodes[b->node]->in[0].id == p->graph->nodes[c->node]->in[0].id;
 }
 
-/* The result. *in_place: whether it lies where the operand lies. */
+/* The result, of a send what it sends. *in_place: whether it lies where the operand lies. */
 static int result_of(const ls_plan *p, const ls_plan_collective *c, bool *in_place)
 {
     const ls_node *n = p->graph->nodes[c->node];
+    *in_place = false;
+    if (ls_is_message(c))
+        return c->kind == LS_SEND ? n->in[0].id : n->out[0].id;
     const ls_location *from = &p->locations[n->in[0].id], *to = &p->locations[n->out[0].id];
     *in_place = from->alloc == to->alloc && from->offset == to->offset;
     return n->out[0].id;
@@ -28,12 +34,13 @@ static ls_alloc staging_of(const ls_plan *p, const ls_plan_collective *c)
 {
     bool in_place;
     const int v = result_of(p, c, &in_place);
-    ls_alloc a = { .memory = p->device.linked ? LS_MEM_ARENA : LS_MEM_PINNED,
+    const bool linked = ls_goes_linked(p, c);
+    ls_alloc a = { .memory = linked ? LS_MEM_ARENA : LS_MEM_PINNED,
                    .category = LS_CAT_STAGING,
                    .value = v,
                    .first = c->start,
                    .last = c->wait };
-    if (p->device.linked)
+    if (linked)
         a.bytes = ls_linked_of(c).bytes;
     else if (ls_device_apart(&p->device) && !in_place)
         a.bytes = ls_type_bytes(&p->graph->vals[v].type);
@@ -51,7 +58,7 @@ ls_status ls_planner_stage(ls_planner *planner)
             continue;
         c->sent = c->settled;
         for (int k = 0; k < i; k++)
-            c->sent = c->sent || operand(p, &p->collectives[k]) == operand(p, c);
+            c->sent = c->sent || same_operand(p, &p->collectives[k], c);
         if (c->map)
             return ls_fail(LS_E_INTERNAL,
                            "plan %s: %s is mapped, and each process has the memory of device %s "

@@ -20,6 +20,7 @@
 
 #include "base/sys.h"
 #include "internal.h"
+#include "linked.h"
 #include "lockstep/mesh.h"
 #include "ops/rules.h"
 
@@ -85,9 +86,8 @@ bool ls_is_alias_gather(const ls_graph *g, const ls_node *n)
 }
 
 static bool is_gather(const ls_plan_collective *c) { return c->kind == LS_ALL_GATHER; }
-static bool is_message(const ls_plan_collective *c) { return c->kind == LS_SEND || c->kind == LS_RECEIVE; }
 /* Whether it is waited for where it stands in the graph. */
-static bool is_prompt(const ls_plan_collective *c) { return is_gather(c) || is_message(c); }
+static bool is_prompt(const ls_plan_collective *c) { return is_gather(c) || ls_is_message(c); }
 
 static ls_plan_collective describe_message(const maker *m, const ls_node *n)
 {
@@ -332,7 +332,7 @@ static void place_collectives(maker *m, line *lines)
             continue;
         }
         start[c] = wait[c] = e;
-        if (is_message(&plan->collectives[c]))
+        if (ls_is_message(&plan->collectives[c]))
             continue;
         wait[c] = first_reader(m, e + 1, base_of(m, n->out[0]));
         if (outstanding >= 0 && wait[outstanding] > e)

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "internal.h"
+#include "linked.h"
 #include "ops/rules.h"
 
 typedef struct set { /* indexed by base value */
@@ -95,7 +96,7 @@ static void share(storage *s)
             s->sets[ls_planner_base(s->p, n->out[0].id, NULL)].node = true;
             continue;
         }
-        if (c->kind == LS_SEND || c->kind == LS_RECEIVE) /* the mailbox is what the other rank reads */
+        if (ls_is_message(c)) /* the mailbox is what the other rank reads */
             continue;
         set *t = &s->sets[ls_planner_base(s->p, n->in[0].id, NULL)];
         t->symmetric = true;

@@ -3,6 +3,7 @@
 #include "describe.h"
 #include "device/queue.h"
 #include "graph/identity.h"
+#include "linked.h"
 #include "node.h"
 #include "ops/rules.h"
 
@@ -43,15 +44,18 @@ static void add_io(ls_transfers *t, int n, ls_plan *const *plans, const ls_plan 
     }
 }
 
-/* The start of a collective copies the operand to the window, and its wait copies the result to the device.
+/* The start of a collective copies the operand to the window, and its wait copies the result to the device. A
+ * send has the first of these copies, a receive the second.
  * State is in the window already: it is copied after the program that changes it. */
 static void add_collectives(ls_transfers *t, const ls_plan *p, double runs)
 {
-    for (int i = 0; i < p->n_collectives && !p->device.linked; i++) {
+    for (int i = 0; i < p->n_collectives; i++) {
         const ls_plan_collective *c = &p->collectives[i];
         const ls_node *n = p->graph->nodes[c->node];
-        t->operands += c->sent ? 0 : runs * bytes_of(p, n->in[0]);
-        t->results += runs * bytes_of(p, n->out[0]);
+        if (ls_goes_linked(p, c))
+            continue;
+        t->operands += c->sent || c->kind == LS_RECEIVE ? 0 : runs * bytes_of(p, n->in[0]);
+        t->results += c->kind == LS_SEND ? 0 : runs * bytes_of(p, n->out[0]);
     }
 }
 

@@ -436,11 +436,6 @@ static const ls_key LAST[] = {
           "what is checked when a checkpoint is read: `full`, every byte; `sizes`, the sizes of the files" },
 
 #include "keys_failure.inc"
-
-    { "log.every", LS_KEY_INT, AT(log.every), "50", 1, 1e12, .may_change = true,
-      .help = "steps between printed lines; metrics.jsonl always has every step" },
-    { "log.tensorboard", LS_KEY_BOOL, AT(log.tensorboard), "false", .may_change = true,
-      .help = "also write the metrics as event files for TensorBoard, to the run's folder `tensorboard`" },
 };
 
 /* The rows in the order of a resolved recipe, in which the keys of a section follow each other: FIRST, the

@@ -54,7 +54,10 @@ ls_step_memory ls_compiled_memory(const ls_compiled *c)
         memory_add(&m, LS_CAT_WORKSPACE, s->scratch_bytes);
     if (!m.apart)
         memory_add(&m, LS_CAT_STAGING, m.saves);
-    const size_t all = f->total + s->level_bytes + s->undo_bytes + s->scratch_bytes;
+    const size_t mailboxes = m.apart ? f->mailboxes : 0; /* in host memory, and counted there */
+    m.fixed[LS_CAT_STAGING] -= mailboxes;
+    m.by_category[LS_CAT_STAGING] -= mailboxes;
+    const size_t all = f->total - mailboxes + s->level_bytes + s->undo_bytes + s->scratch_bytes;
     m.device = all - m.offloaded + (m.apart ? 0 : m.saves);
     /* (memory that is offloaded and in the window is counted once) */
     m.host = m.offloaded + (m.apart ? f->window - f->host_window + m.pinned + m.saves : 0);

@@ -164,6 +164,15 @@ for device in cpu cuda; do
 done
 paste cpu.eval cuda.eval | awk '{ ok = NF == 2 && $1 / $2 > 0.9999 && $1 / $2 < 1.0001 } END { exit !ok }' || bad "$what: another loss than on the CPU: $(paste cpu.eval cuda.eval)"
 
+# Stages change no bit.
+case $model in
+vit | qwen)
+    same f32 stages2 --workers 2 --set 'parallel.mesh={pp: 2}'
+    LOCKSTEP_CUDA_GRAPHS=0 same f32 stages4 --workers 4 --set 'parallel.mesh={dp: 2, pp: 2}' --set parallel.schedule=gpipe
+    LOCKSTEP_CUDA_NCCL=0 same bf16 bf16_stages4 --workers 4 --set 'parallel.mesh={dp: 2, pp: 2}' --set precision.param=bf16
+    ;;
+esac
+
 # Layers split over ranks add in another order. The number of data ranks beside them changes no bit.
 case $model in
 vit | qwen | t5)

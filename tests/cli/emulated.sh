@@ -54,6 +54,10 @@ done
 equal 1 language.yaml --workers 4 --set "parallel.mesh={dp: auto, tp: 2}"
 equal 2 language.yaml --workers 4 --set "parallel.mesh={dp: auto, tp: 2}" --set precision.param=bf16
 equal 4 language.yaml --workers 4 --set "parallel.mesh={dp: auto, cp: 2}" --set precision.param=bf16
+stages=(--set "parallel.mesh={dp: auto, pp: 2}")
+equal 3 language.yaml --workers 2 "${stages[@]}"
+equal 6 language.yaml --workers 4 "${stages[@]}" --set precision.param=bf16 --set parallel.schedule=gpipe
+equal 7 language.yaml --workers 2 "${stages[@]}" --set "parallel.recompute=class:Qwen2DecoderLayer save:linear/2 save:attention"
 equal 3 mlp.yaml --workers 2 --set parallel.offload=cpu
 equal 4 language.yaml --workers 2 --set parallel.offload=cpu --set parallel.reshard_after_forward=true
 delay=2ms equal 5 mlp.yaml --workers 2

@@ -1,5 +1,6 @@
 /* test_pipeline.c - a model in stages: losses, norms, parameters and evaluations have the bits of one
  * process, with every schedule and beside every other axis. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "lockstep/models.h"
@@ -86,6 +87,37 @@ static void in_f64(void **state)
     run_job(&one);
     run_job(&two);
     equal(&two, &one);
+}
+
+/* Stages whose devices have memory and queues of their own: messages pass through the hosts, whatever the
+ * queues' delays, also beside collectives that go over links. */
+static void on_devices_with_memory_of_their_own(void **state)
+{
+    (void)state;
+    static const struct {
+        int dp, tp, pp;
+        ls_pipeline_schedule schedule;
+        const char *settings, *recompute;
+    } CASES[] = {
+        { 1, 1, 2, LS_SCHEDULE_1F1B, "seed=1,delay=20us", NULL },
+        { 1, 1, 4, LS_SCHEDULE_GPIPE, "seed=2,delay=50us", NULL },
+        { 2, 1, 2, LS_SCHEDULE_1F1B, "seed=3,delay=20us", "class:Block" },
+        { 2, 1, 2, LS_SCHEDULE_1F1B, "seed=4,delay=20us,links=1", "class:Block save:linear" },
+        { 1, 2, 2, LS_SCHEDULE_1F1B, "seed=5,delay=20us,links=1", NULL },
+        { 1, 2, 2, LS_SCHEDULE_GPIPE, "seed=6,delay=20us", NULL },
+    };
+    job want[2] = { staged(1, 1, 1, LS_SCHEDULE_1F1B), staged(1, 2, 1, LS_SCHEDULE_1F1B) };
+    run_job(&want[0]);
+    run_job(&want[1]);
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        job j = staged(CASES[i].dp, CASES[i].tp, CASES[i].pp, CASES[i].schedule);
+        j.o.device = "emulated";
+        j.o.recompute = CASES[i].recompute;
+        setenv("LOCKSTEP_EMULATED", CASES[i].settings, 1);
+        run_job(&j);
+        unsetenv("LOCKSTEP_EMULATED");
+        equal(&j, &want[CASES[i].tp - 1]);
+    }
 }
 
 /* A checkpoint does not know the stages of the run that wrote it. */
@@ -205,9 +237,6 @@ static void refusals(void **state)
     j = staged(1, 1, 2, LS_SCHEDULE_1F1B);
     j.o.parallel.ranks_per_host = 1;
     refused(&j, LS_E_UNSUPPORTED, "the stages of axis pp lie on several hosts");
-    j = staged(1, 1, 2, LS_SCHEDULE_1F1B);
-    j.o.device = "emulated";
-    refused(&j, LS_E_UNSUPPORTED, "stages of a pipeline send from host memory");
 }
 
 int main(void)
@@ -216,6 +245,7 @@ int main(void)
         cmocka_unit_test(bits_of_one_process),
         cmocka_unit_test(beside_split_layers),
         cmocka_unit_test(in_f64),
+        cmocka_unit_test(on_devices_with_memory_of_their_own),
         cmocka_unit_test(checkpoints_go_anywhere),
         cmocka_unit_test(schedules_differ_in_memory),
         cmocka_unit_test(a_parameter_is_on_one_stage),

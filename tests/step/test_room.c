@@ -128,7 +128,7 @@ static void a_step_must_fit(void **state)
 }
 
 /* What a session on such a device has is what the plan says; it rounds each kind of memory up to pages. */
-enum { AVERAGES, BUFFERS, OFFLOAD, WAYS };
+enum { AVERAGES, BUFFERS, OFFLOAD, STAGES, WAYS };
 static ls_status has_what_is_planned(ls_group *g, void *context)
 {
     const int way = *(const int *)context;
@@ -137,6 +137,9 @@ static ls_status has_what_is_planned(ls_group *g, void *context)
                           .micro_batches = 8,  .ema_decay = way == BUFFERS ? 0 : 0.9,
                           .group = g,          .parallel = ls_parallel_over(g) };
     ls_trainer *t;
+    if (way == STAGES)
+        o.parallel.mesh = (ls_mesh){ .n = 1, .axes = { { "pp", ls_group_size(g) } } };
+    o.parallel.units = way == STAGES ? "class:EncoderBlock" : o.parallel.units;
     o.parallel.offload = way == OFFLOAD ? LS_OFFLOAD_CPU : LS_OFFLOAD_NONE;
     LS_TRY(way == BUFFERS ? ls_trainer_create_with(&t, training_build_resnet, &training_resnet, &o)
                           : ls_trainer_create_with(&t, training_build_vit, &VIT, &o));
