@@ -56,6 +56,10 @@ try 0 train small.yaml --rsh "$work/rsh" --hostfile hostfile --set run.name=file
 try 0 train small.yaml --rsh "$work/rsh" --hosts 10.77.8.1,10.77.8.2 --workers-per-host 2 --set run.name=per-host; same per-host; has err "^ranks +4 on 2 hosts"
 refused 2 "^error: rank [0-3]: 2 ranks of 4096 cores each need 8192 cores of this host, and [0-9]+ are available$" train small.yaml $two --cores-per-worker 4096 --set run.name=wrong
 try 0 train small.yaml $two --workers 2 --set run.name=fewer; same fewer; has err "^ranks +2 on 1 host"
+has err "^host 10.77.8.2 is left out: 2 ranks on 1 of 2 hosts with room for 2 on each, because workers is 2$"
+cp small.yaml odd.yaml; sed -i 's/global_batch: 64/global_batch: 48/' odd.yaml # three micro-batches on two hosts
+try 0 train odd.yaml $two --dry-run
+has err "^warning: host 10.77.8.2 is left out: 1 rank on 1 of 2 hosts with room for 2 on each, because odd.yaml:3: train.micro_batch: 16 of global_batch 48: 4 data ranks do not divide the 3 micro-batches of a step; .*; train.global_batch 64 would use all 4 ranks of 2 hosts$"
 
 # ---- evaluated there, too: the loss of one process; the number of ranks that trained the run does not matter
 "$lockstep" eval runs/whole --json >one 2>err || bad "eval on one host"
