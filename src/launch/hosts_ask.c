@@ -6,6 +6,7 @@
 
 #include "base/c_locale.h"
 #include "base/log.h"
+#include "base/slurm.h"
 #include "base/sys.h"
 #include "hosts_own.h"
 
@@ -13,10 +14,14 @@
  * has noticed it (SlurmdTimeout), if the job was started with --no-kill. SLURM_JOB_NUM_NODES stays. */
 void ls_hosts_slurm_question(ls_command *e, ls_str *names)
 {
+    char job[64], ask[200];
+    ls_slurm_job(job);
+    snprintf(ask, sizeof ask, "hosts=$(squeue -h -j \"%s\" -o %%N) && scontrol show hostnames \"$hosts\"",
+             job);
     e->whole = names;
     ls_command_word(e, "sh");
     ls_command_word(e, "-c");
-    ls_command_word(e, "hosts=$(squeue -h -j \"$SLURM_JOB_ID\" -o %N) && scontrol show hostnames \"$hosts\"");
+    ls_command_word(e, ask);
 }
 
 ls_status ls_hosts_ask_slurm(ls_str *names)
@@ -85,11 +90,13 @@ bool ls_hosts_has_line(const char *text, const char *line)
 static ls_status ask_slurm_for(ls_hosts *h)
 {
     ls_str names = { 0 };
+    char job[64];
+    ls_slurm_job(job);
     ls_status s = ls_hosts_ask_slurm(&names);
     for (int i = 0; s == LS_OK && i < h->n; i++) {
         ls_host *host = &h->all[i];
         host->answers = ls_hosts_has_line(ls_str_text(&names), host->name);
-        snprintf(host->why, sizeof host->why, "it does not belong to Slurm job %s", getenv("SLURM_JOB_ID"));
+        snprintf(host->why, sizeof host->why, "it does not belong to Slurm job %s", job);
     }
     ls_str_release(&names);
     return s;

@@ -69,6 +69,14 @@ static void hosts_of_a_job(void **state)
     assert_true(ls_hosts_fit(h, 2)); /* as few hosts as possible */
     assert_int_equal(h->used, 1);
 
+    /* a task of a job array: squeue lists all of them for the number of the array, which the last one has */
+    setenv("SLURM_ARRAY_JOB_ID", "7", 1);
+    setenv("SLURM_ARRAY_TASK_ID", "2", 1);
+    script("squeue", "case \"$*\" in '-h -j 7_2 -o %N') echo n1 n2 n10 ;; *) echo n1; echo n3 ;; esac");
+    ASSERT_OK(ls_hosts_ask(h, true));
+    unsetenv("SLURM_ARRAY_JOB_ID");
+    unsetenv("SLURM_ARRAY_TASK_ID");
+
     script("squeue", "echo squeue: a warning >&2; echo 'n1 n10 n2'");
     ASSERT_OK(ls_hosts_ask(h, true));
     ls_hosts *again;
