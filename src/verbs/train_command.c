@@ -10,7 +10,6 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "base/thread_pool.h"
 #include "base/str.h"
 #include "data/image_set.h"
 #include "comm/launched.h"
@@ -21,6 +20,7 @@
 #include "launch/compare.h"
 #include "launch/run_account.h"
 #include "loop/data_record.h"
+#include "record/shared.h"
 #include "loop/early_stopping.h"
 #include "base/memory.h"
 #include "launch/rank.h"
@@ -214,7 +214,7 @@ static ls_status find_checkpoint(training *t, const ls_train_opts *o)
     LS_TRY(g ? ls_ranks_agree(g, s) : s);
     if (g)
         LS_TRY(ls_group_broadcast(g, t->checkpoint, sizeof t->checkpoint, 0));
-    s = t->checkpoint[0] ? LS_OK : ls_recipe_check_init(r, true);
+    s = t->checkpoint[0] ? ls_shared_sees(t->checkpoint, r->run.storage) : ls_recipe_check_init(r, true);
     return g ? ls_ranks_agree(g, s) : s;
 }
 
