@@ -148,14 +148,13 @@ static ls_status end_as_failed(const controller *c, ls_status s)
     return ls_fail(s, "%s", cause);
 }
 
-/* ls_launch_opts.leave. Once true it stays true until the ranks have ended. */
+/* ls_launch_opts.leave */
 static bool grows(void *context)
 {
     controller *c = context;
-    if (!c->grows && c->o->more(c->o->context, c->next.ranks, c->why)) {
-        c->grows = true;
+    c->grows = c->o->more(c->o->context, c->next.ranks, c->why);
+    if (c->grows)
         ls_log_info("%s: the run is saved after this step, and continues there as well", c->why);
-    }
     return c->grows;
 }
 
