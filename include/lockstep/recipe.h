@@ -320,6 +320,7 @@ typedef struct ls_recipe {
     struct {
         int64_t max_failures;
         double stall_seconds;
+        bool grow;
         int64_t digest_every; /* steps; 0: never */
     } failure;
     struct {

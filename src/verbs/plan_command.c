@@ -14,6 +14,7 @@
 #include "recipe/machine_file.h"
 #include "recipe/shared_model.h"
 #include "step_cost.h"
+#include "workers.h"
 #include "step/replicas.h"
 
 static int64_t steps_per_epoch(const ls_compiled_recipe *c)
@@ -402,8 +403,10 @@ static ls_status plan_run(const ls_plan_command_opts *o, const ls_ui *ui)
         return ls_plan_search(o, ui);
     ls_compiled_recipe c;
     ls_step_cost cost, plain = { 0 };
-    LS_TRY(ls_compiled_recipe_make(&c, &o->recipe, 0, &o->where));
-    ls_status s = o->measure ? ls_compiled_recipe_measure(&c) : LS_OK;
+    ls_status s = ls_compiled_recipe_make(&c, &o->recipe, 0, &o->where);
+    if (s != LS_OK)
+        return o->where.ranks_per_host ? ls_workers_would(&o->recipe, o->where.ranks_per_host, s) : s;
+    s = o->measure ? ls_compiled_recipe_measure(&c) : LS_OK;
     if (s != LS_OK) {
         ls_compiled_recipe_release(&c);
         return s;
