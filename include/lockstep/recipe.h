@@ -318,6 +318,7 @@ typedef struct ls_recipe {
     struct {
         int64_t max_failures;
         double stall_seconds;
+        int64_t digest_every; /* steps; 0: never */
     } failure;
     struct {
         int64_t every;

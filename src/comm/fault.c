@@ -1,12 +1,15 @@
 /* fault.c - makes a rank slow, lost or dead on purpose. Tests use it to see what the other ranks then report,
  * and to check the access rules for operands. It counts the starts and waits of collectives and the halves of
- * fences (ls_axis_arrive, ls_axis_fence). Failing system calls are the business of base/fault.h.
+ * fences (ls_axis_arrive, ls_axis_fence). Failing system calls are the business of base/fault.h. Or it makes
+ * a rank's memory wrong: a bit of a weight flips, and no rank
+ * notices.
  *
  *   LOCKSTEP_FAULT = KIND@WHERE[:rank=R][:seconds=S][:seed=N]
  *
- * KIND is delay, drop, kill or stop. WHERE is the number of the call, from 0, or `random`: one call in eight,
- * drawn from seed and rank; a random delay lasts up to S. Without rank= it happens on every rank.
- * "kill@12:rank=1", "delay@random:seconds=0.01:seed=3". */
+ * KIND is delay, drop, kill, stop or flip. WHERE is the number of the call, from 0, or `random`: one call in
+ * eight, drawn from seed and rank; a random delay lasts up to S. Without rank= it happens on every rank.
+ * Of flip, WHERE is the number of a step of this attempt, from 1, and seed chooses the weight.
+ * "kill@12:rank=1", "delay@random:seconds=0.01:seed=3", "flip@5:rank=1". */
 #include "fault.h"
 
 #include <signal.h>
@@ -61,7 +64,7 @@ static ls_status stay_away(ls_group *g)
 ls_status ls_fault_point(ls_group *g)
 {
     struct ls_fault_plan *p = g->fault;
-    if (!p)
+    if (!p || p->fault.kind == LS_FAULT_FLIP)
         return LS_OK;
     int64_t call = p->calls++;
     double part = 1;
@@ -74,8 +77,19 @@ ls_status ls_fault_point(ls_group *g)
     case LS_FAULT_DROP: return stay_away(g);
     case LS_FAULT_KILL: raise(SIGKILL); break;
     case LS_FAULT_STOP: raise(SIGSTOP); break;
+    case LS_FAULT_FLIP:
+    case LS_FAULT_KINDS: break;
     }
     return LS_OK;
+}
+
+bool ls_fault_flips(ls_group *g, uint64_t *which)
+{
+    struct ls_fault_plan *p = g ? g->fault : NULL;
+    if (!p || p->fault.kind != LS_FAULT_FLIP || ++p->calls != p->fault.at)
+        return false;
+    *which = p->fault.seed;
+    return true;
 }
 
 ls_status ls_call_point(const ls_group *g)
@@ -90,8 +104,8 @@ static ls_status malformed(const char *text)
 {
     return ls_fail(LS_E_USAGE,
                    "LOCKSTEP_FAULT=%s: expected KIND@WHERE[:rank=R][:seconds=S][:seed=N], KIND being delay, "
-                   "drop, kill or stop, WHERE a "
-                   "number or random",
+                   "drop, kill, stop or flip, WHERE a "
+                   "number or, except for flip, random",
                    text);
 }
 
@@ -100,8 +114,9 @@ static bool parse_kind(const char *text, size_t n, ls_fault_kind *kind)
     static const char *const names[] = { [LS_FAULT_DELAY] = "delay",
                                          [LS_FAULT_DROP] = "drop",
                                          [LS_FAULT_KILL] = "kill",
-                                         [LS_FAULT_STOP] = "stop" };
-    for (int k = 0; k < 4; k++)
+                                         [LS_FAULT_STOP] = "stop",
+                                         [LS_FAULT_FLIP] = "flip" };
+    for (int k = 0; k < LS_FAULT_KINDS; k++)
         if (strlen(names[k]) == n && !strncmp(text, names[k], n)) {
             *kind = (ls_fault_kind)k;
             return true;
@@ -147,5 +162,7 @@ ls_status ls_group_inject_from_environment(ls_group *g)
             return malformed(text);
         rest += used;
     }
+    if (f.kind == LS_FAULT_FLIP && f.at < 1) /* steps count from 1 */
+        return malformed(text);
     return rank == g->rank ? ls_group_inject(g, &f) : LS_OK;
 }

@@ -14,6 +14,7 @@
 #include "base/str.h"
 #include "base/sys.h"
 #include "comm/comm.h"
+#include "digests.h"
 #include "early_stopping.h"
 #include "epoch_end.h"
 #include "recipe/recipe_setting.h"
@@ -210,6 +211,7 @@ static ls_status steps(ls_loop *l, ls_loader *loader)
         LS_TRY(ls_snapshots_before_step(&l->snapshots, l->run, &writing));
         l->trainer->request = (l->group ? take_requests(l, &b) : 0) | (writing ? LS_REQUEST_WAIT : 0);
         LS_TRY(one_step(l, &b, &sum));
+        LS_TRY(ls_loop_digests(l, b.epoch, false));
         LS_TRY(
             ls_snapshots_after_step(&l->snapshots, l->run, (l->trainer->requested & LS_REQUEST_WAIT) != 0));
         LS_TRY(ls_profiler_after(&l->profiler, l->trainer, l->run, l->calibration, l->ui->out, l->step,
@@ -246,7 +248,7 @@ ls_status ls_loop_run(ls_loop *l)
     l->seconds = ls_sys_malloc(sizeof(double) * LS_LOOP_TIMES);
     if (!l->seconds)
         return ls_fail(LS_E_MEMORY, "out of memory for the times of steps");
-    l->step = l->from.step;
+    l->step = l->compared = l->from.step;
     l->setup->schedule.cuts = l->from.metrics.plateau_cuts;
     LS_TRY(ls_requests_init(&l->requests, l->ui, l->recipe, l->run->rank,
                             (double)ls_trainer_bytes(l->trainer) / SAVED_A_SECOND));

@@ -23,6 +23,7 @@ typedef struct ls_loop {
     ls_requests requests;
     int64_t steps_per_epoch; /* of the epochs to come */
     int64_t total_steps;     /* of the whole run, with the finished ones */
+    int64_t compared;        /* the last step after which copies were compared, or the beginning */
     int64_t until;           /* stop after this step, as on request; 0: at the end */
     ls_resume_point from;    /* where the run stands when the loop begins; zeros: at its beginning */
     ls_profiler profiler;

@@ -10,6 +10,7 @@
 #include "comm/axes.h"
 #include "comm/comm.h"
 #include "comm/group_calls.h"
+#include "digests.h"
 #include "record/heartbeat.h"
 
 ls_epoch_sum ls_epoch_begin(void)
@@ -64,6 +65,7 @@ ls_status ls_loop_save(ls_loop *l, const ls_epoch_sum *sum, int64_t epoch, const
                            .ended = ended,
                            .train = l->train,
                            .eval = l->eval };
+    LS_TRY(ls_loop_digests(l, epoch, true));
     if (sum->ending) {
         at.epoch = epoch;
         at.epoch_step = sum->ending;

@@ -18,17 +18,30 @@
 
 enum { MOST = 16 }; /* layers of one input */
 
-static bool is_part(const ls_node *n, const char *part)
-{
-    const char *dot = strrchr(n->scope->path, '.');
-    return n->op == &ls_op_linear && n->n_in == 2 && !strcmp(dot ? dot + 1 : n->scope->path, part);
-}
-
 static const ls_node *maker(const ls_graph *g, ls_value v) { return ls_node_of(g, v); }
+
+static bool is_product(const ls_node *n) { return n->op == &ls_op_linear && n->n_in == 2; }
+
+/* linear(x, A) if `sum` is y + linear(h, B) where h, perhaps times a constant, is linear(x, A), A and B have
+ * fewer columns and rows between them than on their outer sides, and nobody else reads what lies between.
+ * NULL: it is not. */
+static const ls_node *inner_product(const ls_graph *g, const ls_uses *uses, const ls_node *sum)
+{
+    const ls_node *b = sum->op == &ls_op_add ? maker(g, sum->in[0]) : NULL;
+    if (!b || !is_product(b) || uses->count[b->out[0].id] != 1)
+        return NULL;
+    const ls_node *a = maker(g, b->in[0]);
+    if (a->op == &ls_op_mul_const && uses->count[a->out[0].id] == 1)
+        a = maker(g, a->in[0]);
+    if (!is_product(a) || uses->count[a->out[0].id] != 1)
+        return NULL;
+    const int64_t *shape_a = ls_type_of(g, a->in[1])->dims, *shape_b = ls_type_of(g, b->in[1])->dims;
+    return shape_a[0] < shape_a[1] && shape_b[1] < shape_b[0] ? a : NULL;
+}
 
 /* ---- one product */
 
-/* The length of the path of the module around the layer of a lora_A: MODULE.LAYER.lora_A. */
+/* The length of the path of the module around the layer that an adapter belongs to: MODULE.LAYER.ADAPTER. */
 static size_t module_length(const ls_node *n)
 {
     const char *path = n->scope->path;
@@ -46,12 +59,12 @@ static bool same_module(const ls_node *a, const ls_node *b)
 
 /* The products of n's module that read the same x as n, in their order. (The layers of a decoder all read the
  * encoder's result; their weights are gathered one layer at a time.) */
-static int same_input(const ls_node *out[MOST], const ls_graph *g, const ls_node *n)
+static int same_input(const ls_node *out[MOST], const ls_graph *g, const bool *inner, const ls_node *n)
 {
     int count = 0;
     for (int i = n->id; i < g->n_nodes && count < MOST; i++) {
         const ls_node *other = g->nodes[i];
-        if (is_part(other, "lora_A") && other->in[0].id == n->in[0].id && same_module(n, other) &&
+        if (inner[i] && other->in[0].id == n->in[0].id && same_module(n, other) &&
             maker(g, other->in[1])->n_in == 0)
             out[count++] = other;
     }
@@ -59,10 +72,10 @@ static int same_input(const ls_node *out[MOST], const ls_graph *g, const ls_node
 }
 
 /* Emits them in n's place. Their weights have no operands, so they can stand before it. */
-static void emit_joined(ls_rewrite *r, const ls_node *n)
+static void emit_joined(ls_rewrite *r, const bool *inner, const ls_node *n)
 {
     const ls_node *all[MOST];
-    const int count = same_input(all, r->from, n);
+    const int count = same_input(all, r->from, inner, n);
     ls_value a[MOST];
     if (count < 2) {
         ls_rewrite_copy(r, n);
@@ -90,9 +103,20 @@ static void emit_joined(ls_rewrite *r, const ls_node *n)
 /* Whether `sum` is what a layer and its adapter give, and nobody else reads it or its parts. */
 static bool is_adapted(const ls_graph *g, const ls_uses *uses, const ls_node *sum)
 {
-    return sum->op == &ls_op_add && is_part(maker(g, sum->in[0]), "lora_B") &&
-           maker(g, sum->in[1])->op == &ls_op_linear && uses->count[sum->out[0].id] == 1 &&
-           uses->count[sum->in[0].id] == 1 && uses->count[sum->in[1].id] == 1;
+    return inner_product(g, uses, sum) && maker(g, sum->in[1])->op == &ls_op_linear &&
+           uses->count[sum->out[0].id] == 1 && uses->count[sum->in[1].id] == 1;
+}
+
+/* [nodes]: it is the first product of an adapter. */
+static bool *find_inner(const ls_graph *g, const ls_uses *uses)
+{
+    bool *inner = ls_sys_calloc((size_t)g->n_nodes + 1, sizeof *inner);
+    for (int i = 0; inner && i < g->n_nodes; i++) {
+        const ls_node *a = inner_product(g, uses, g->nodes[i]);
+        if (a)
+            inner[a->id] = true;
+    }
+    return inner;
 }
 
 /* For each node: the other of both sums in r + (linear(h, B) + linear(x, W)). NULL: it is neither. */
@@ -130,23 +154,27 @@ ls_status ls_pass_low_rank(ls_graph **gp)
     ls_rewrite r;
     ls_uses uses = { 0 };
     const ls_node **other = NULL;
+    bool *inner = NULL;
     LS_TRY(ls_rewrite_begin(&r, g));
     ls_status s = ls_uses_init(&uses, g);
     if (s == LS_OK)
         s = ls_sys_have(other = find_sums(g, &uses));
+    if (s == LS_OK)
+        s = ls_sys_have(inner = find_inner(g, &uses));
     for (int i = 0; i < g->n_nodes && s == LS_OK && r.to->status == LS_OK; i++) {
         const ls_node *n = g->nodes[i];
         if (n->n_out && ls_present(r.map[n->out[0].id]))
             continue; /* it was emitted with an earlier one */
         if (other[i])
             emit_sum(&r, n, other[i]);
-        else if (is_part(n, "lora_A") && maker(g, n->in[1])->n_in == 0)
-            emit_joined(&r, n);
+        else if (inner[i] && maker(g, n->in[1])->n_in == 0)
+            emit_joined(&r, inner, n);
         else
             ls_rewrite_copy(&r, n);
     }
     ls_uses_release(&uses);
     free(other);
+    free(inner);
     if (s == LS_OK)
         return ls_rewrite_end(&r, gp);
     ls_rewrite_abort(&r);

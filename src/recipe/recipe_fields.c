@@ -435,16 +435,7 @@ static const ls_key LAST[] = {
       .help =
           "what is checked when a checkpoint is read: `full`, every byte; `sizes`, the sizes of the files" },
 
-    { "failure.max_failures", LS_KEY_INT, AT(failure.max_failures), "0", -1, 1e6, .may_change = true,
-      .help = "number of restarts from the last checkpoint after ranks were killed, crashed or stalled; -1: "
-              "no limit" },
-    { "failure.stall_seconds", LS_KEY_REAL, AT(failure.stall_seconds), "300", 0, 1e9, .above = true,
-      .may_change = true, .help = "seconds after which waiting for data or for another rank is an error" },
-
-    { "log.every", LS_KEY_INT, AT(log.every), "50", 1, 1e12, .may_change = true,
-      .help = "steps between printed lines; metrics.jsonl always has every step" },
-    { "log.tensorboard", LS_KEY_BOOL, AT(log.tensorboard), "false", .may_change = true,
-      .help = "also write the metrics as event files for TensorBoard, to the run's folder `tensorboard`" },
+#include "keys_failure.inc"
 };
 
 /* The rows in the order of a resolved recipe, in which the keys of a section follow each other: FIRST, the

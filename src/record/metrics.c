@@ -135,6 +135,11 @@ ls_status ls_metrics_checkpoint(ls_rundir *d, const ls_checkpoint_row *row)
     return ls_rundir_save_result(d, d->state == LS_RUN_SAVING ? LS_RUN_RUNNING : d->state, NULL);
 }
 
+ls_status ls_metrics_digest(ls_rundir *d, const ls_digest_row *row)
+{
+    return metrics_append(d, &LS_DIGEST_ROW, row);
+}
+
 ls_status ls_metrics_restart(ls_rundir *d, const ls_restart_row *row)
 {
     LS_TRY(metrics_append(d, &LS_RESTART_ROW, row));

@@ -57,6 +57,12 @@ typedef struct ls_checkpoint_row {
     const char *model, *optimizer; /* digests of their values, hexadecimal; NULL: none */
 } ls_checkpoint_row;
 
+typedef struct ls_digest_row {
+    int64_t step, epoch;
+    const char *model, *optimizer; /* digests of their values, hexadecimal */
+    double seconds;                /* that they took */
+} ls_digest_row;
+
 typedef struct ls_restart_row {
     const char *cause;
     int64_t step, lost; /* the checkpoint's step; how many steps after it are repeated */
@@ -78,7 +84,7 @@ typedef struct ls_report_row {
 
 /* The columns of these rows. A list in a row that is written is a view. */
 extern const ls_row_kind LS_STEP_ROW, LS_EVAL_ROW, LS_EPOCH_ROW, LS_MEMORY_ROW, LS_CHECKPOINT_ROW,
-    LS_RESTART_ROW, LS_CHANGE_ROW, LS_REPORT_ROW;
+    LS_DIGEST_ROW, LS_RESTART_ROW, LS_CHANGE_ROW, LS_REPORT_ROW;
 
 ls_status ls_metrics_step(ls_rundir *d, const ls_step_row *row);
 ls_status ls_metrics_eval(ls_rundir *d, const ls_eval_row *row);
@@ -89,6 +95,7 @@ double ls_epoch_row_metric(const ls_epoch_row *row, const char *metric);
 /* A save begins. Until its row is written the state of the run is `saving`, unless it is `stopping`. */
 ls_status ls_metrics_saving(ls_rundir *d);
 ls_status ls_metrics_checkpoint(ls_rundir *d, const ls_checkpoint_row *row);
+ls_status ls_metrics_digest(ls_rundir *d, const ls_digest_row *row);
 /* Also adds it to the list in result.json, and sets the state `restarting`. */
 ls_status ls_metrics_restart(ls_rundir *d, const ls_restart_row *row);
 /* The attempt continues from `step` with these changes, which --allow-change permitted. */

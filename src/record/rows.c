@@ -155,6 +155,15 @@ static const ls_row_column CHECKPOINT[] = {
 const ls_row_kind LS_CHECKPOINT_ROW = KIND("checkpoint", CHECKPOINT);
 #undef AT
 
+#define AT(member) .at = offsetof(ls_digest_row, member)
+static const ls_row_column DIGEST[] = {
+    { "step", LS_CELL_INT, AT(step) },           { "epoch", LS_CELL_INT, AT(epoch) },
+    { "model", LS_CELL_TEXT, AT(model) },        { "optimizer", LS_CELL_TEXT, AT(optimizer) },
+    { "seconds", LS_CELL_SECONDS, AT(seconds) }, { "attempt", .type = LS_CELL_ATTEMPT },
+};
+const ls_row_kind LS_DIGEST_ROW = KIND("digest", DIGEST);
+#undef AT
+
 #define AT(member) .at = offsetof(ls_restart_row, member)
 static const ls_row_column RESTART[] = {
     { "step", LS_CELL_INT, AT(step) },       { "steps_lost", LS_CELL_INT, AT(lost) },

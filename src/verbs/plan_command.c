@@ -11,6 +11,7 @@
 #include "plan_stages.h"
 #include "recipe/shared_model.h"
 #include "step_cost.h"
+#include "step/replicas.h"
 
 static int64_t steps_per_epoch(const ls_compiled_recipe *c)
 {
@@ -221,6 +222,29 @@ static void time_text(ls_str *out, const ls_compiled_recipe *c, const ls_step_co
                    "measures it, --network gives it\n");
 }
 
+static ls_status digests_text(ls_str *out, const ls_compiled_recipe *c)
+{
+    char a[32];
+    int64_t bytes;
+    int copies;
+    if (!c->recipe->failure.digest_every)
+        return LS_OK;
+    LS_TRY(ls_replicas_cost(&bytes, &copies, &c->step));
+    const double speed = ls_replicas_speed();
+    ls_str_printf(
+        out,
+        "digests every %lld steps and before each checkpoint: a rank reads %s, about %.2f ms at %.1f "
+        "GB/s (measured now)\n        ",
+        (long long)c->recipe->failure.digest_every, ls_format_bytes(a, (uint64_t)bytes),
+        1e3 * (double)bytes / speed, 1e-9 * speed);
+    if (copies > 1)
+        ls_str_printf(out, "%d ranks have the same parameters and compare them%s\n", copies,
+                      copies == 2 ? "; two have no majority, so both are named" : "");
+    else
+        ls_str_add(out, "no two ranks have the same parameters: nothing is compared, only recorded\n");
+    return LS_OK;
+}
+
 static void promise_text(ls_str *out, const ls_compiled_recipe *c, const ls_step_cost *cost)
 {
     if (cost->same_bits)
@@ -246,12 +270,33 @@ static ls_status plan_text(const ls_ui *ui, const ls_compiled_recipe *c, const l
     collectives_text(&s, cost);
     copies_text(&s, cost);
     time_text(&s, c, cost);
+    const ls_status digests = digests_text(&s, c);
+    if (digests != LS_OK) {
+        ls_str_release(&s);
+        return digests;
+    }
     promise_text(&s, c, cost);
     for (int i = 0; i < LS_PROGRAMS; i++) {
         ls_str_add(&s, "\n");
         ls_plan_text(&s, c->step.plans[i], 5);
     }
     return ls_print_result(ui->out, &s);
+}
+
+static ls_status digests_json(ls_json *j, const ls_compiled_recipe *c)
+{
+    int64_t bytes;
+    int copies;
+    if (!c->recipe->failure.digest_every)
+        return LS_OK;
+    LS_TRY(ls_replicas_cost(&bytes, &copies, &c->step));
+    ls_json_object(j, "digests");
+    ls_json_int(j, "every", c->recipe->failure.digest_every);
+    ls_json_int(j, "bytes", bytes);
+    ls_json_f64(j, "seconds", (double)bytes / ls_replicas_speed());
+    ls_json_int(j, "copies", copies);
+    ls_json_close_object(j);
+    return LS_OK;
 }
 
 static ls_status plan_json(const ls_ui *ui, const ls_compiled_recipe *c, const ls_step_cost *cost,
@@ -272,6 +317,12 @@ static ls_status plan_json(const ls_ui *ui, const ls_compiled_recipe *c, const l
     ls_json_int(&j, "micro_batches", c->step.micro_batches);
     ls_step_cost_json(&j, "rank", cost);
     ls_plan_stages_json(&j, stages, c);
+    const ls_status digests = digests_json(&j, c);
+    if (digests != LS_OK) {
+        ls_str_release(&j.out);
+        ls_str_release(&layout);
+        return digests;
+    }
     if (c->calibration)
         ls_json_text(&j, "speeds", *c->calibration->source ? c->calibration->source : "measured");
     ls_json_object(&j, "programs");

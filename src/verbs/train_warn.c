@@ -6,6 +6,7 @@
 
 #include "base/log.h"
 #include "recipe/recipe_use.h"
+#include "step/replicas.h"
 
 static void warn_of_classes(const ls_loop *l, int64_t classes)
 {
@@ -57,9 +58,21 @@ static void warn_of_rate(const ls_loop *l, bool changed)
                           "has changed; schedule.total_steps gives it a length of its own");
 }
 
+static void warn_of_digests(const ls_loop *l)
+{
+    int64_t bytes;
+    int copies;
+    if (l->group && l->recipe->failure.digest_every &&
+        ls_replicas_cost(&bytes, &copies, &l->trainer->compiled) == LS_OK && copies == 1)
+        ls_log_warn("%s: no two ranks have the same parameters (parallel.data), so digests are recorded but "
+                    "nothing is compared",
+                    ls_recipe_where(l->recipe, "failure.digest_every"));
+}
+
 void ls_train_warn(const ls_loop *l, int64_t classes, bool continues, bool changed)
 {
     warn_of_classes(l, classes);
+    warn_of_digests(l);
     if (!continues)
         warn_of_images(l->recipe);
     else

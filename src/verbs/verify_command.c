@@ -37,17 +37,18 @@ typedef struct verification {
 
 /* ---- which steps */
 
-/* The last step up to `most` that has a checkpoint's digests; 0: none. */
+/* The last step up to `most` that has digests; 0: none. */
 static int64_t last_digest(const verification *v, int64_t most)
 {
     int64_t last = 0;
     const char *key;
     json_t *row;
-    json_object_foreach(v->rows.of[LS_VERIFY_CHECKPOINT], key, row)
-    {
-        const int64_t step = strtoll(key, NULL, 10);
-        last = step > last && step <= most ? step : last;
-    }
+    for (int k = LS_VERIFY_CHECKPOINT; k < LS_VERIFY_KINDS; k++)
+        json_object_foreach(v->rows.of[k], key, row)
+        {
+            const int64_t step = strtoll(key, NULL, 10);
+            last = step > last && step <= most ? step : last;
+        }
     return last;
 }
 
@@ -72,13 +73,15 @@ static ls_status no_digests(const verification *v)
 {
     return v->o->to > 0
                ? ls_fail(LS_E_USAGE,
-                         "--to %" PRId64 ": metrics.jsonl of %s has no digest of that step, because no "
-                         "checkpoint of it was saved; the last one before it is of step %" PRId64,
+                         "--to %" PRId64 ": metrics.jsonl of %s has no digest of that step: no checkpoint of "
+                         "it was saved, and failure.digest_every does not name it; the last one before it "
+                         "is of step %" PRId64,
                          v->o->to, v->o->run.name, last_digest(v, v->o->to))
-               : ls_fail(LS_E_USAGE,
-                         "%s: metrics.jsonl has no digest of a checkpoint: nothing was saved, or an "
-                         "older version of lockstep wrote it",
-                         v->o->run.name);
+               : ls_fail(
+                     LS_E_USAGE,
+                     "%s: metrics.jsonl has no digest: nothing was saved, failure.digest_every is 0, or an "
+                     "older version of lockstep wrote it",
+                     v->o->run.name);
 }
 
 static ls_status choose_steps(verification *v)
@@ -203,6 +206,7 @@ static ls_status verify_json(const verification *v, const ls_verify_result *r, F
     ls_json_int(&j, "steps", r->n[LS_VERIFY_STEP]);
     ls_json_int(&j, "evals", r->n[LS_VERIFY_EVAL]);
     ls_json_int(&j, "checkpoints", r->n[LS_VERIFY_CHECKPOINT]);
+    ls_json_int(&j, "digests", r->n[LS_VERIFY_DIGEST]);
     ls_json_bool(&j, "same", !r->differ);
     ls_json_int(&j, "differ", r->differ);
     if (r->differ)
@@ -213,7 +217,7 @@ static ls_status verify_json(const verification *v, const ls_verify_result *r, F
 
 static ls_status verify_tell(const verification *v, const ls_verify_result *r, const ls_ui *ui)
 {
-    const json_t *digests = ls_verify_row(&v->rows, LS_VERIFY_CHECKPOINT, v->to);
+    const json_t *digests = ls_verify_digests(&v->rows, v->to);
     const char *model = json_string_value(json_object_get(digests, "model")),
                *optimizer = json_string_value(json_object_get(digests, "optimizer"));
     if (v->o->json)
@@ -227,7 +231,10 @@ static ls_status verify_tell(const verification *v, const ls_verify_result *r, c
             v->to);
     print_count(ui->out, r->n[LS_VERIFY_STEP], "loss", "losses", ", ");
     print_count(ui->out, r->n[LS_VERIFY_EVAL], "evaluation", "evaluations", ", ");
-    print_count(ui->out, r->n[LS_VERIFY_CHECKPOINT], "checkpoint", "checkpoints", "\n");
+    print_count(ui->out, r->n[LS_VERIFY_CHECKPOINT], "checkpoint", "checkpoints",
+                r->n[LS_VERIFY_DIGEST] ? ", " : "\n");
+    if (r->n[LS_VERIFY_DIGEST])
+        print_count(ui->out, r->n[LS_VERIFY_DIGEST], "digest between them", "digests between them", "\n");
     fprintf(ui->out, "        digests at the end: model %s%s%s\n", model, optimizer ? ", optimizer " : "",
             optimizer ? optimizer : "");
     return LS_OK;

@@ -9,9 +9,10 @@
 #include "base/file.h"
 #include "base/sys.h"
 
-static const char *const KINDS[] = {
-    [LS_VERIFY_STEP] = "step", [LS_VERIFY_EVAL] = "eval", [LS_VERIFY_CHECKPOINT] = "checkpoint"
-};
+static const char *const KINDS[] = { [LS_VERIFY_STEP] = "step",
+                                     [LS_VERIFY_EVAL] = "eval",
+                                     [LS_VERIFY_CHECKPOINT] = "checkpoint",
+                                     [LS_VERIFY_DIGEST] = "digest" };
 
 static void key_of(char key[24], int64_t step) { snprintf(key, 24, "%" PRId64, step); }
 
@@ -22,7 +23,7 @@ static void keep_values(json_t *row, ls_verify_kind kind)
     static const char *const OF_SAVING[] = { "path", "bytes", "waited", "epoch" };
     for (size_t i = 0; i < sizeof TIMES / sizeof TIMES[0]; i++)
         json_object_del(row, TIMES[i]);
-    for (size_t i = 0; i < sizeof OF_SAVING / sizeof OF_SAVING[0] && kind == LS_VERIFY_CHECKPOINT; i++)
+    for (size_t i = 0; i < sizeof OF_SAVING / sizeof OF_SAVING[0] && kind >= LS_VERIFY_CHECKPOINT; i++)
         json_object_del(row, OF_SAVING[i]);
 }
 
@@ -90,6 +91,12 @@ const json_t *ls_verify_row(const ls_verify_rows *r, ls_verify_kind kind, int64_
     return json_object_get(r->of[kind], key);
 }
 
+const json_t *ls_verify_digests(const ls_verify_rows *r, int64_t step)
+{
+    const json_t *row = ls_verify_row(r, LS_VERIFY_CHECKPOINT, step);
+    return row ? row : ls_verify_row(r, LS_VERIFY_DIGEST, step);
+}
+
 /* ---- comparing */
 
 /* The first key whose values differ, in the order of the run's row. */
@@ -108,7 +115,7 @@ static void say_difference(ls_verify_result *out, ls_verify_kind kind, const jso
         const bool same = was && is && !strcmp(was, is);
         if (!same)
             snprintf(out->what, sizeof out->what, "%s%s is %s in the run, and %s now",
-                     kind == LS_VERIFY_CHECKPOINT ? "the digest of the "
+                     kind >= LS_VERIFY_CHECKPOINT ? "the digest of the "
                      : kind == LS_VERIFY_EVAL     ? "eval "
                                                   : "",
                      key, was ? was : "?", is ? is : "missing");
@@ -128,8 +135,10 @@ void ls_verify_rows_compare(ls_verify_result *out, const ls_verify_rows *run, co
         for (int k = 0; k < LS_VERIFY_KINDS && !out->differ; k++) {
             const json_t *was = ls_verify_row(run, (ls_verify_kind)k, step),
                          *is = ls_verify_row(again, (ls_verify_kind)k, step);
-            out->n[k] += was != NULL;
-            if (!was || json_equal(was, is))
+            if (!was || (!is && k >= LS_VERIFY_CHECKPOINT && step < to))
+                continue;
+            out->n[k]++;
+            if (json_equal(was, is))
                 continue;
             out->differ = step;
             say_difference(out, (ls_verify_kind)k, was, is);

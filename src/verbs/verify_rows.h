@@ -6,7 +6,8 @@
 typedef enum ls_verify_kind {
     LS_VERIFY_STEP,
     LS_VERIFY_EVAL,
-    LS_VERIFY_CHECKPOINT,
+    LS_VERIFY_CHECKPOINT, /* from here on only the digests count */
+    LS_VERIFY_DIGEST,
     LS_VERIFY_KINDS
 } ls_verify_kind;
 
@@ -19,6 +20,8 @@ typedef struct ls_verify_rows {
 /* Reads RUN/metrics.jsonl. Release it also after a failure. Local. */
 ls_status ls_verify_rows_read(ls_verify_rows *out, const char *run_dir);
 void ls_verify_rows_release(ls_verify_rows *r);
+/* The row with the digests of a step, NULL: there is none. */
+const json_t *ls_verify_digests(const ls_verify_rows *r, int64_t step);
 /* The row of a step; NULL: there is none. */
 const json_t *ls_verify_row(const ls_verify_rows *r, ls_verify_kind kind, int64_t step);
 
@@ -27,7 +30,7 @@ typedef struct ls_verify_result {
     int64_t differ;             /* the first step with another row; 0: none */
     char what[160];             /* what differs there */
 } ls_verify_result;
-/* Compares the rows of steps from + 1 to `to`. A row of `run` that `again` lacks is a difference; of
- * evaluations and checkpoints `again` may have more. */
+/* Compares the rows of steps from + 1 to `to`. A row of `run` that `again` lacks is a difference, but not a
+ * digest before `to`: the run may have been stopped there. `again` may have more evaluations and digests. */
 void ls_verify_rows_compare(ls_verify_result *out, const ls_verify_rows *run, const ls_verify_rows *again,
                             int64_t from, int64_t to);

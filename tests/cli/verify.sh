@@ -24,12 +24,13 @@ digests() { sed -n 's/.*"checkpoint","step":10,.*\("model":"[0-9a-f]*","optimize
 try 0 train v.yaml --set run.name=beside --set checkpoint.async=true --set checkpoint.files=per_rank --workers 2
 [ "$(digests v)" = "$(digests beside)" ] || bad "digests of files of each rank: $(digests beside)"
 
+try 0 verify runs/parts --from 0; has out "10 losses, 2 evaluations, 6 checkpoints" # stopped after step 3: that save is not made again
 try 0 verify runs/v; has out "steps 9 to 10 have the same bits: 2 losses, 1 evaluation, 1 checkpoint$"
-try 0 verify runs/v --from 0 --workers 2 --json; has out '"from":0,"to":10,"steps":10,"evals":2,"checkpoints":6,"same":true,"differ":0'
+try 0 verify runs/v --from 0 --workers 2 --json; has out '"from":0,"to":10,"steps":10,"evals":2,"checkpoints":6,"digests":0,"same":true,"differ":0'
 try 0 verify runs/v --from 0 --to 4; has out "steps 1 to 4 have the same bits: 4 losses, 0 evaluations, 2 checkpoints"
 [ -z "$(ls again)" ] || bad "verify leaves $(ls again)"
 
-refused 2 "--to 3: .* no digest of that step, .* the last one before it is of step 2" verify runs/v --to 3
+refused 2 "--to 3: .* no digest of that step: .* the last one before it is of step 2" verify runs/v --to 3
 refused 2 "--from 3: there is no runs/v/checkpoints/step-00000003" verify runs/v --from 3
 refused 2 "--from 10: step 10 is the last that can be compared" verify runs/v --from 10
 refused 2 "v.yaml: no run: it has no recipe.yaml" verify v.yaml
@@ -46,5 +47,5 @@ try 0 train v.yaml --set run.name=parts --set train.epochs=3 --set optimizer.lr=
 refused 2 "recipe or data were changed behind step 10 .* with --from 10" verify runs/parts --from 0
 try 0 verify runs/parts; has out "steps 11 to 15 have the same bits|steps 15 to 15 have the same bits"
 sed -i 's/,"model":"[0-9a-f]*"//' runs/v/metrics.jsonl
-refused 2 "metrics.jsonl has no digest of a checkpoint" verify runs/v
+refused 2 "metrics.jsonl has no digest: nothing was saved" verify runs/v
 finish

@@ -66,6 +66,7 @@ static const struct {
     { "checkpoint.verify", "every checkpoint is opened so" },
     { "failure.max_failures", "every run may fail" },
     { "failure.stall_seconds", "every rank waits for data" },
+    { "failure.digest_every", "every run has weights" },
     { "log.every", "every run prints" },
     { "log.tensorboard", "every run has metrics" },
 };
