@@ -1,5 +1,6 @@
 /* test_pipeline.c - a model in stages: losses, norms, parameters and evaluations have the bits of one
  * process, with every schedule and beside every other axis. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,6 +76,42 @@ static void beside_split_layers(void **state)
     run_job(&two);
     run_job(&four);
     equal(&four, &two);
+}
+
+/* Tokens split over an axis that has the place of tp: sums over tokens have another order than in one
+ * process, and the number of stages changes no bit. */
+static void beside_split_tokens(void **state)
+{
+    (void)state;
+    static const struct {
+        int dp, pp;
+        ls_pipeline_schedule schedule;
+        const char *recompute;
+    } CASES[] = {
+        { 1, 1, LS_SCHEDULE_1F1B, NULL },
+        { 1, 2, LS_SCHEDULE_1F1B, NULL },
+        { 1, 4, LS_SCHEDULE_GPIPE, "class:Block" },
+        { 2, 2, LS_SCHEDULE_GPIPE, NULL },
+    };
+    job one = staged(1, 1, 1, LS_SCHEDULE_1F1B), split[sizeof CASES / sizeof *CASES];
+    one.o.device = "ref";
+    one.o.param = one.o.output = one.o.parallel.reduce = LS_F64;
+    run_job(&one);
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        job *j = &split[i];
+        *j = staged(CASES[i].dp, 2, CASES[i].pp, CASES[i].schedule);
+        j->o.parallel.mesh.roles[2] = LS_ROLE_CONTEXT;
+        j->o.device = "ref";
+        j->o.param = j->o.output = j->o.parallel.reduce = LS_F64;
+        j->o.recompute = CASES[i].recompute;
+        run_job(j);
+        for (int k = 0; k < STEPS; k++)
+            if (!(fabs(j->losses[k] - one.losses[k]) < 1e-12) || !(fabs(j->norms[k] - one.norms[k]) < 1e-12))
+                fail_msg("case %zu, step %d: loss %.17g, norm %.17g; of one process %.17g, %.17g", i, k,
+                         j->losses[k], j->norms[k], one.losses[k], one.norms[k]);
+        assert_memory_equal(j->predicted, one.predicted, sizeof one.predicted);
+        equal(j, &split[0]);
+    }
 }
 
 static void in_f64(void **state)
@@ -231,9 +268,6 @@ static void refusals(void **state)
     j = staged(1, 1, 2, LS_SCHEDULE_1F1B);
     j.o.parallel.offload = LS_OFFLOAD_CPU;
     refused(&j, LS_E_UNSUPPORTED, "keeps parameters in its ranks' own memory");
-    j = staged(1, 2, 2, LS_SCHEDULE_1F1B);
-    j.o.parallel.mesh.roles[2] = LS_ROLE_CONTEXT;
-    refused(&j, LS_E_UNSUPPORTED, "axes pp and tp: a pipeline beside context parallel is not built");
     j = staged(1, 1, 2, LS_SCHEDULE_1F1B);
     j.o.parallel.ranks_per_host = 1;
     refused(&j, LS_E_UNSUPPORTED, "the stages of axis pp lie on several hosts");
@@ -244,6 +278,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bits_of_one_process),
         cmocka_unit_test(beside_split_layers),
+        cmocka_unit_test(beside_split_tokens),
         cmocka_unit_test(in_f64),
         cmocka_unit_test(on_devices_with_memory_of_their_own),
         cmocka_unit_test(checkpoints_go_anywhere),
