@@ -204,6 +204,7 @@ case $model in
 vit | qwen)
     same f32 stages2 --workers 2 --set 'parallel.mesh={pp: 2}'
     LOCKSTEP_CUDA_GRAPHS=0 same f32 stages4 --workers 4 --set 'parallel.mesh={dp: 2, pp: 2}' --set parallel.schedule=gpipe
+    same f32 saved2 --workers 2 --set 'parallel.mesh={pp: 2}' --set parallel.recompute="$unit save:linear/2"
     LOCKSTEP_CUDA_NCCL=0 same bf16 bf16_stages4 --workers 4 --set 'parallel.mesh={dp: 2, pp: 2}' --set precision.param=bf16
     ;;
 esac
