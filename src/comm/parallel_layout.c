@@ -245,13 +245,6 @@ static ls_status check_pipeline(const ls_parallel *p)
     const char *axis = p->mesh.axes[at].name;
     if (p->mesh.axes[at].size < 2)
         return LS_OK;
-    const char *context = ls_mesh_axis(&p->mesh, LS_ROLE_CONTEXT);
-    if (ls_mesh_group_size(&p->mesh, context) > 1)
-        return ls_fail_field(
-            LS_E_UNSUPPORTED, "mesh",
-            "axes %s and %s: a pipeline beside context parallel is not built; keep one of them, "
-            "beside dp, shard or tp",
-            axis, context);
     if (p->offload != LS_OFFLOAD_NONE)
         return ls_fail_field(LS_E_UNSUPPORTED, "offload",
                              "a pipeline (axis %s) keeps parameters in its ranks' own memory; say none",
