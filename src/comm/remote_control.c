@@ -47,6 +47,18 @@ static void say(ls_remote_group *r, const ls_notice *what, const char *text, int
     }
 }
 
+/* What rank `about` of this machine waits for, and `text`: what that rank does. */
+static ls_notice answer_of(const ls_group *g, int about, char text[LS_DESCRIPTION_BYTES])
+{
+    const int local = ls_control_blocker(g->control, about - g->first);
+    ls_control_describe(g->control, local, text);
+    return (ls_notice){ .kind = LS_NOTICE_ANSWER,
+                        .about = about,
+                        .rank = g->first + local,
+                        .waits_for = atomic_load(&ls_control_record(g->control, local)->waits_for_remote) -
+                                     1 };
+}
+
 static void hear(ls_remote_group *r, const ls_notice *w)
 {
     ls_group *g = r->group;
@@ -60,16 +72,14 @@ static void hear(ls_remote_group *r, const ls_notice *w)
             ls_control_missed(g->control, w->rank, w->reporter, (ls_missed)w->missed, w->text);
         break;
     case LS_NOTICE_QUESTION: {
-        int local = ls_control_blocker(g->control, w->rank - g->first);
-        ls_control_describe(g->control, local, text);
-        say(r, &(ls_notice){ .kind = LS_NOTICE_ANSWER, .rank = g->first + local }, text, w->from,
-            w->from + 1);
+        const ls_notice a = answer_of(g, w->about, text);
+        say(r, &a, text, w->from, w->from + 1);
         break;
     }
-    case LS_NOTICE_ANSWER:
-        if (!r->answered)
+    case LS_NOTICE_ANSWER: /* (of each rank there; some may come late) */
+        if (!r->answered && w->about == r->about)
             r->answer = *w;
-        r->answered = true;
+        r->answered = r->answered || w->about == r->about;
         break;
     }
 }
@@ -78,7 +88,7 @@ ls_status ls_remote_look(ls_remote_group *r)
 {
     ls_control_block *control = r->group->control;
     bool done = false;
-    while (r->listens && r->ops->test(&r->transport, &r->listening, &done) && done) {
+    while (r->listens && !r->deaf && r->ops->test(&r->transport, &r->listening, &done) && done) {
         ls_notice w = r->heard;
         r->listens = false;
         LS_TRY(ls_remote_listen(r));
@@ -86,7 +96,7 @@ ls_status ls_remote_look(ls_remote_group *r)
     }
     if (!ls_control_failed(control))
         return LS_OK;
-    if (!r->told) {
+    if (!r->told && !r->deaf) {
         r->told = true;
         const ls_failure *f = &control->failure;
         say(r,
@@ -100,13 +110,20 @@ ls_status ls_remote_look(ls_remote_group *r)
     return ls_group_failure(r->group);
 }
 
-/* Asks the ranks on the machine of `rank` what it does: r->answered, r->answer. */
-static ls_status control_ask(ls_remote_group *r, int rank)
+/* Asks the ranks on the machine of `rank` for what it waits: r->answered, r->answer. */
+static ls_status ask_machine(ls_remote_group *r, int rank)
 {
     const ls_group *g = r->group;
     int first = rank / g->here * g->here;
-    r->answered = false;
-    say(r, &(ls_notice){ .kind = LS_NOTICE_QUESTION, .rank = rank }, "", first, first + g->here);
+    r->about = rank;
+    r->answered = is_here(g, rank);
+    if (r->answered) {
+        char text[LS_DESCRIPTION_BYTES];
+        r->answer = answer_of(g, rank, text);
+        snprintf(r->answer.text, sizeof r->answer.text, "%s", text);
+        return LS_OK;
+    }
+    say(r, &(ls_notice){ .kind = LS_NOTICE_QUESTION, .about = rank }, "", first, first + g->here);
     for (double patience = ANSWER_SECONDS, began; !r->answered && patience > 0;
          patience -= ls_patience_spent(ls_now() - began)) {
         began = ls_now();
@@ -116,31 +133,44 @@ static ls_status control_ask(ls_remote_group *r, int rank)
     return LS_OK;
 }
 
-static const char *answer(const ls_remote_group *r, int rank)
+/* From machine to machine, as far as ranks there wait for others: the stages of a pipeline wait in a chain. A
+ * rank that waits for this one is not asked further: it is late for another reason. */
+static ls_status control_ask(ls_remote_group *r, int rank)
 {
-    return r->answered               ? r->answer.text
-           : is_here(r->group, rank) ? "it is on this host"
-                                     : "its host does not answer";
+    enum { HOPS = 64 };
+    LS_TRY(ask_machine(r, rank));
+    for (int i = 0; i < HOPS && r->answered && r->answer.waits_for >= 0 &&
+                    r->answer.waits_for != r->group->rank && r->answer.waits_for != rank;
+         i++)
+        LS_TRY(ask_machine(r, r->answer.waits_for));
+    return LS_OK;
+}
+
+static const char *answer(const ls_remote_group *r)
+{
+    return r->answered ? r->answer.text : "its host does not answer";
 }
 
 ls_status ls_remote_lag(ls_remote_group *r, ls_lag_timer *l, int rank, const char *what)
 {
     LS_TRY(control_ask(r, rank));
-    const int blocker = r->answered ? r->answer.rank : rank;
+    const int blocker = r->answered ? r->answer.rank : r->about;
     /* ranks that wait for this one then name it too */
     atomic_store(&ls_group_record(r->group)->waits_for_remote, 1 + blocker);
-    ls_lag_report(r->group, l, blocker, what, answer(r, rank));
+    ls_lag_report(r->group, l, blocker, what, answer(r));
     return LS_OK;
 }
 
-ls_status ls_remote_missing(ls_remote_group *r, const ls_route *t, int rank, const char *what)
+ls_status ls_remote_missing(ls_remote_group *r, const ls_route *t, int rank, const char *what, bool again)
 {
     ls_group *g = r->group;
     char text[LS_DESCRIPTION_BYTES + 512];
     LS_TRY(control_ask(r, rank));
+    if (r->about != rank && !again)
+        return LS_OK;
     ls_snprintf(text, sizeof text,
                 "did not come within %g s; rank %d waited for it in %s of axis \"%s\"; %.240s", g->deadline,
-                g->rank, what, t->axis.name, answer(r, rank));
-    ls_control_missed(g->control, r->answered ? r->answer.rank : rank, g->rank, LS_MISSED_LATE, text);
+                g->rank, what, t->axis.name, answer(r));
+    ls_control_missed(g->control, r->answered ? r->answer.rank : r->about, g->rank, LS_MISSED_LATE, text);
     return ls_remote_look(r);
 }

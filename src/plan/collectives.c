@@ -30,6 +30,7 @@ static ls_plan_collective describe_message(ls_planner *p, const ls_node *n)
                              .n = (int)a->ranks,
                              .peer = (int)a->peer,
                              .offset = (size_t)a->offset,
+                             .mailbox = (int)a->number,
                              .count = ls_type_count(&a->type),
                              .from = a->type.dtype,
                              .to = a->type.dtype,

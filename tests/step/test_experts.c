@@ -188,6 +188,9 @@ static void refusals(void **state)
     j.o.device = "emulated";
     refused(&j, LS_E_UNSUPPORTED, "tokens go to the experts of axis ep through host memory");
     j = dealt("ep2", LS_DATA_FSDP);
+    j.o.parallel.slices = 2;
+    refused(&j, LS_E_UNSUPPORTED, "2 beside axis ep");
+    j = dealt("ep2", LS_DATA_FSDP);
     j.o.freeze = "pattern:*.experts.1.*";
     refused(&j, LS_E_USAGE, "the experts of different ranks are not alike");
     j = dealt("ep2", LS_DATA_FSDP);

@@ -83,26 +83,6 @@ static ls_status build_gpt2(ls_graph *g, const void *config, int64_t batch)
     return ls_gpt2_build(g, &GPT2, batch);
 }
 
-static ls_status build_t5(ls_graph *g, const void *config, int64_t batch)
-{
-    static const ls_t5_config T5 = { .source_length = TOKENS,
-                                     .target_length = TOKENS,
-                                     .vocab_size = VOCABULARY,
-                                     .hidden_size = 16,
-                                     .mlp_size = 24,
-                                     .layers = 1,
-                                     .decoder_layers = 2,
-                                     .heads = 4,
-                                     .head_dim = 6,
-                                     .buckets = 8,
-                                     .max_distance = 6,
-                                     .norm_eps = 1e-6,
-                                     .init_factor = 1,
-                                     .tied = true };
-    (void)config;
-    return ls_t5_build(g, &T5, batch);
-}
-
 /* Data ranks, layers and sequences that are split, in f64: equal but for the order of sums. */
 static void in_f64(ls_decoder_config model, ls_build_fn build)
 {
