@@ -8,10 +8,11 @@
 #include "remote_flight.h"
 #include "remote_jobs.h"
 #include "remote_reduce.h"
+#include "remote_share.h"
 
 size_t ls_message_bytes(int ranks)
 {
-    return LS_REMOTE_REGION + ls_reduce_sent_bytes() + ls_reduce_received_bytes(ranks);
+    return ls_share_bytes() + ls_reduce_sent_bytes() + ls_reduce_received_bytes(ranks);
 }
 
 /* (Zeroed: what is sent behind the end of a short slice is not somebody's data.) */
@@ -34,7 +35,7 @@ static ls_status make_staging(ls_remote_group *r)
                           : ls_fail(LS_E_MEMORY, "no memory for %d ranks", g->here);
     free(members);
     LS_TRY(s);
-    return ls_window_create(&r->staging, r->here, LS_REMOTE_REGION, 0);
+    return ls_window_create(&r->staging, r->here, ls_share_bytes(), 0);
 }
 
 /* The ranks of this machine get their numbers in the larger group. */

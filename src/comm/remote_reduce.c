@@ -9,13 +9,12 @@
 enum {
     LEVELS = 31,                 /* of the tree over machines */
     PLACE = 2 * LS_REMOTE_PIECE, /* bytes of a buffer in which a piece is received, or added */
-    SENT_PLACES = 2,
 };
 
-size_t ls_reduce_sent_bytes(void) { return SENT_PLACES * (size_t)PLACE; }
+size_t ls_reduce_sent_bytes(void) { return LS_REMOTE_FLIGHTS * (size_t)LS_REMOTE_PIECE; }
 
-/* In turns: a sum of each level of the tree, two pieces that arrive, this machine's, one that is widened. */
-static int places_of(int machines) { return ls_way_rounds(machines) + 4; }
+/* In turns: a sum of each level of the tree, pieces that arrive, this machine's, one that is widened. */
+static int places_of(int machines) { return ls_way_rounds(machines) + LS_REMOTE_FLIGHTS + 2; }
 size_t ls_reduce_received_bytes(int machines) { return (size_t)places_of(machines) * PLACE; }
 
 /* This machine's part of n elements from element `at` on. With one member on each machine it is a copy of the
@@ -64,11 +63,11 @@ typedef struct adding {
     const ls_parts *x;
     ls_way way;
     ls_dtype travels;
-    char *free[LEVELS + 4]; /* buffers that are not in use */
+    char *free[LEVELS + LS_REMOTE_FLIGHTS + 2]; /* buffers that are not in use */
     int n_free;
-    char *arriving[2];   /* by the number of the turn */
-    char *level[LEVELS]; /* sums; NULL: of machines that do not exist */
-    int next;            /* the turn whose part comes next */
+    char *arriving[LS_REMOTE_FLIGHTS]; /* by the number of the turn */
+    char *level[LEVELS];               /* sums; NULL: of machines that do not exist */
+    int next;                          /* the turn whose part comes next */
 } adding;
 
 static int64_t mine_in_pass(const adding *a, int64_t k)
@@ -98,11 +97,12 @@ static ls_status begin_turn(adding *a, const ls_turn *at)
     const int h = a->t->machine ^ at->t, p = h * a->t->each + a->t->local;
     const int64_t mine = mine_in_pass(a, at->k), n = ls_split_in_pass(a->x->split, p, at->k, a->way.step);
     const size_t size = ls_dtype_size(a->travels);
-    ls_flight *f = &a->r->flight[at->n & 1];
-    char *part = a->r->sent + (at->n & 1) * PLACE;
+    ls_flight *f = &a->r->flight[at->n % LS_REMOTE_FLIGHTS];
+    char *part = a->r->sent + at->n % LS_REMOTE_FLIGHTS * LS_REMOTE_PIECE;
     if (mine) {
-        a->arriving[at->n & 1] = take_buffer(a);
-        LS_TRY(ls_slices_put(a->r, f, a->t, h, NULL, a->arriving[at->n & 1], (size_t)mine * size));
+        a->arriving[at->n % LS_REMOTE_FLIGHTS] = take_buffer(a);
+        LS_TRY(ls_slices_put(a->r, f, a->t, h, NULL, a->arriving[at->n % LS_REMOTE_FLIGHTS],
+                             (size_t)mine * size));
     }
     if (!n)
         return LS_OK;
@@ -161,27 +161,29 @@ static void finish_turn(adding *a, const ls_turn *at, bool first, bool last)
     }
     while (a->next < at->t)
         carry(a, at->k, NULL);
-    carry(a, at->k, widened(a, at->k, a->arriving[at->n & 1]));
+    carry(a, at->k, widened(a, at->k, a->arriving[at->n % LS_REMOTE_FLIGHTS]));
     while (last && a->next)
         carry(a, at->k, NULL);
 }
 
 static ls_status reduce_in_turns(adding *a, const char *what)
 {
-    ls_turn at = { .n = -1 };
-    bool first = true, more = ls_turn_next(&at, a->t, &a->way);
+    const int in_pass = a->t->machines - 1;
+    ls_turn at = { .n = -1 }, ahead = at;
+    bool more = ls_turn_next(&ahead, a->t, &a->way);
     for (int i = 0; i < places_of(a->t->machines); i++)
         give_back(a, a->r->received + (size_t)i * PLACE);
-    if (more)
-        LS_TRY(begin_turn(a, &at));
-    while (more) {
-        const ls_turn now = at;
-        LS_TRY(ls_flight_await(a->r, &a->r->flight[now.n & 1], a->t, what));
-        more = ls_turn_next(&at, a->t, &a->way);
-        if (more)
-            LS_TRY(begin_turn(a, &at));
-        finish_turn(a, &now, first, at.k != now.k);
-        first = at.k != now.k;
+    for (int i = 0; i < 2 && more; i++) {
+        LS_TRY(begin_turn(a, &ahead));
+        more = ls_turn_next(&ahead, a->t, &a->way);
+    }
+    while (ls_turn_next(&at, a->t, &a->way)) {
+        LS_TRY(ls_flight_await(a->r, &a->r->flight[at.n % LS_REMOTE_FLIGHTS], a->t, what));
+        if (more) {
+            LS_TRY(begin_turn(a, &ahead));
+            more = ls_turn_next(&ahead, a->t, &a->way);
+        }
+        finish_turn(a, &at, at.n % in_pass == 0, at.n % in_pass == in_pass - 1);
     }
     return LS_OK;
 }

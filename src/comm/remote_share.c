@@ -35,15 +35,24 @@ static void take(const ls_route *t, const ls_share *x, const ls_way *w, int64_t 
                    staging, x->travels, ls_split_in_pass(x->split, p, k, w->step), false, x->threads);
 }
 
-/* ---- turns: staging memory has two places for my slice, and two for those that arrive */
+/* ---- turns: staging memory has places for my slice, and for those that arrive */
 
-static char *own_place(char *staging, int64_t k) { return staging + (k & 1) * LS_REMOTE_PIECE; }
-static char *place_of(char *staging, int n) { return staging + (2 + (n & 1)) * LS_REMOTE_PIECE; }
+static char *own_place(char *staging, int64_t k) { return staging + k % LS_REMOTE_FLIGHTS * LS_REMOTE_PIECE; }
+static char *place_of(char *staging, int n)
+{
+    return staging + (LS_REMOTE_FLIGHTS + n % LS_REMOTE_FLIGHTS) * LS_REMOTE_PIECE;
+}
+
+size_t ls_share_bytes(void)
+{
+    const size_t turns = 2 * LS_REMOTE_FLIGHTS * (size_t)LS_REMOTE_PIECE;
+    return turns > LS_REMOTE_REGION ? turns : LS_REMOTE_REGION;
+}
 
 static ls_status begin_turn(ls_remote_group *r, const ls_route *t, const ls_share *x, const ls_way *w,
                             const ls_turn *at, bool first)
 {
-    ls_flight *f = &r->flight[at->n & 1];
+    ls_flight *f = &r->flight[at->n % LS_REMOTE_FLIGHTS];
     const int h = t->machine ^ at->t;
     const int64_t mine = ls_split_in_pass(x->split, t->axis.position, at->k, w->step),
                   theirs = ls_split_in_pass(x->split, h * t->each + t->local, at->k, w->step);
@@ -59,25 +68,26 @@ static ls_status begin_turn(ls_remote_group *r, const ls_route *t, const ls_shar
 static ls_status share_in_turns(ls_remote_group *r, ls_route *t, const ls_share *x, const ls_way *w,
                                 const char *what)
 {
-    ls_turn at = { .n = -1 };
-    bool first = true, more = ls_turn_next(&at, t, w);
-    if (more)
-        LS_TRY(begin_turn(r, t, x, w, &at, true));
-    while (more) {
-        const ls_turn now = at;
-        LS_TRY(ls_flight_await(r, &r->flight[now.n & 1], t, what));
+    ls_turn at = { .n = -1 }, ahead = at;
+    bool more = ls_turn_next(&ahead, t, w);
+    for (int i = 0; i < 2 && more; i++) {
+        LS_TRY(begin_turn(r, t, x, w, &ahead, ahead.n % (t->machines - 1) == 0));
+        more = ls_turn_next(&ahead, t, w);
+    }
+    while (ls_turn_next(&at, t, w)) {
+        LS_TRY(ls_flight_await(r, &r->flight[at.n % LS_REMOTE_FLIGHTS], t, what));
         if (t->each > 1)
             LS_TRY(ls_slices_meet(t, what));
-        more = ls_turn_next(&at, t, w);
-        if (more)
-            LS_TRY(begin_turn(r, t, x, w, &at, at.k != now.k));
+        if (more) {
+            LS_TRY(begin_turn(r, t, x, w, &ahead, ahead.n % (t->machines - 1) == 0));
+            more = ls_turn_next(&ahead, t, w);
+        }
         for (int l = 0; l < t->each; l++) {
             char *staging = staging_of(r, t, l);
-            if (first)
-                take(t, x, w, now.k, t->machine, l, own_place(staging, now.k));
-            take(t, x, w, now.k, t->machine ^ now.t, l, place_of(staging, now.n));
+            if (at.n % (t->machines - 1) == 0)
+                take(t, x, w, at.k, t->machine, l, own_place(staging, at.k));
+            take(t, x, w, at.k, t->machine ^ at.t, l, place_of(staging, at.n));
         }
-        first = at.k != now.k;
     }
     return LS_OK;
 }

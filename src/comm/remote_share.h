@@ -10,4 +10,5 @@ typedef struct ls_share {
     bool mapped;      /* `all` is one memory for the members on this machine */
     int threads;
 } ls_share;
+size_t ls_share_bytes(void); /* of staging memory */
 ls_status ls_remote_share(ls_remote_group *r, ls_route *t, const ls_share *x, const char *what);

@@ -20,7 +20,8 @@
 
 enum {
     LS_REMOTE_CONTROL = LS_CONTROL_AXES, /* tag of notices; the tag of an axis's messages is its number */
-    LS_REMOTE_MAILBOX,                   /* tag of what leaves mailbox 0; the next ones follow */
+    LS_REMOTE_FLIGHTS = 3,               /* turns whose memory is in use: two are under way, one is used */
+    LS_REMOTE_MAILBOX = LS_REMOTE_CONTROL + 1, /* tag of what leaves mailbox 0; the next ones follow */
 };
 
 typedef struct ls_job {
@@ -84,7 +85,7 @@ typedef struct ls_remote_group {
     ls_axis *here;      /* this machine's ranks */
     ls_window *staging; /* over it: slices that the members of a machine take from each other */
     char *sent, *received;
-    ls_flight flight[2]; /* of even and of odd turns */
+    ls_flight flight[LS_REMOTE_FLIGHTS]; /* by the number of the turn */
     ls_message listening;
     ls_notice heard, said, answer;
     bool listens;  /* `listening` is under way */

@@ -73,6 +73,7 @@ static void count_message(ls_message_count *t, int64_t bytes, int64_t times)
 static void count_way(ls_message_count *t, const ls_way *w, int machines, int64_t part, size_t size,
                       bool halves)
 {
+    t->waits += w->doubling ? w->passes * w->messages : divide_up(w->passes * w->messages, 2);
     for (int64_t k = 0; k < w->passes; k++) {
         const int64_t left = part - k * w->step, bytes = (left < w->step ? left : w->step) * (int64_t)size;
         if (!w->doubling)
@@ -89,6 +90,7 @@ void ls_message_count_add(ls_message_count *to, const ls_message_count *more, in
     to->least = !to->messages || more->least < to->least ? more->least : to->least;
     to->most = more->most > to->most ? more->most : to->most;
     to->messages += more->messages * times;
+    to->waits += more->waits * times;
     to->bytes += more->bytes * (double)times;
 }
 
@@ -106,7 +108,7 @@ ls_message_count ls_collective_messages(ls_collective_kind k, int machines, int 
                    sent = ls_dtype_size(to) < ls_dtype_size(from) ? to : from;
     const size_t wide = ls_dtype_size(by), size = ls_dtype_size(travels);
     if (!gathers && !scatters && ls_way_is_whole(machines, count, wide)) {
-        const ls_way w = { .doubling = true, .passes = 1, .step = count };
+        const ls_way w = { true, 1, count, ls_way_rounds(machines) };
         count_way(&t, &w, machines, count, wide, false);
         return t;
     }

@@ -4,8 +4,7 @@
 #include "collective.h"
 
 enum {
-    /* Bytes of two of the buffers that messages pass through. */
-    LS_REMOTE_REGION = 2 << 20,
+    LS_REMOTE_REGION = 2 << 20,  /* bytes of two halves for passes of doubling messages */
     LS_REMOTE_PIECE = 512 << 10, /* most bytes of a message with one slice */
     LS_REMOTE_WHOLE = 64 << 10   /* most bytes of all machines' parts of a sum that goes whole to all */
 };
@@ -39,6 +38,7 @@ ls_dtype ls_way_travels(int each, ls_dtype from, ls_dtype via);
 /* What a rank sends to other machines. */
 typedef struct ls_message_count {
     int64_t messages, least, most; /* bytes of the smallest and of the largest one */
+    int64_t waits;                 /* how often it waits for a message before it sends the next */
     double bytes;
 } ls_message_count;
 void ls_message_count_add(ls_message_count *to, const ls_message_count *more, int64_t times);
