@@ -197,9 +197,9 @@ static double network_seconds(const ls_plan_collective *c, const reach *r, const
     if (r->hosts < 2 || !(link->bandwidth > 0))
         return 0;
     const double bytes = bytes_from_hosts(c, r), turns = turns_of(c),
-                 waits = is_message(c) ? 1 : (double)c->sent.waits,
+                 waits = is_message(c) ? 1 : (double)c->outgoing.waits,
                  alone = link->alone > 0 && link->alone < link->bandwidth ? link->alone : link->bandwidth,
-                 rank = waits * link->latency + (double)c->sent.messages * link->message + bytes / alone,
+                 rank = waits * link->latency + (double)c->outgoing.messages * link->message + bytes / alone,
                  host = turns * link->latency + connection_seconds(bytes, r, all);
     return rank > host ? rank : host;
 }
@@ -228,9 +228,9 @@ static ls_status collective_cost(ls_plan *p, ls_step *s, const costing *k)
     s->cost = (ls_cost){ .bytes = wait && !k->links ? collective_traffic(x) : 0 };
     reach r;
     LS_TRY(reach_of(&r, k->scratch, x, k->parallel));
-    x->sent = (ls_message_count){ 0 };
+    x->outgoing = (ls_message_count){ 0 };
     if (!p->device.linked && !(x->map && x->from == x->to))
-        x->sent = ls_collective_messages(x->kind, r.hosts, r.here, x->count, x->from, x->via, x->to);
+        x->outgoing = ls_collective_messages(x->kind, r.hosts, r.here, x->count, x->from, x->via, x->to);
     const ls_calibration *c = k->calibration;
     if (!c)
         return LS_OK;

@@ -351,7 +351,7 @@ static double gathered(const ls_calibration *c, int ranks, int per_host, int64_t
     ASSERT_OK(ls_graph_finish(g));
     ASSERT_OK(ls_plan_create(&p, g, &d, &(ls_plan_opts){ .calibration = c, .parallel = &parallel }));
     const double seconds = p->seconds;
-    *messages = (double)p->collectives[0].sent.messages;
+    *messages = (double)p->collectives[0].outgoing.messages;
     ls_plan_destroy(&p);
     ls_graph_destroy(&g);
     return seconds;
