@@ -4,9 +4,9 @@
  *           the same local index on other machines. It puts its own slice and those that it receives into
  *           staging memory, from which the other members of its machine copy them.
  *   reduce  Every position gets the sum of its slice (remote_reduce.c). A member adds its machine's operands,
- *           in the tree over the machine's members, for the slices of its local index on all machines. It adds
- *           the sums of machines in the tree over the machines. With powers of two the two trees are one tree
- *           over all positions.
+ *           in the tree over the machine's members, for the slices of its local index on all machines. It
+ *           adds the sums of machines in the tree over the machines. With powers of two the two trees are one
+ *           tree over all positions.
  *   send, receive   One member's value, in one message from its mailbox to the receiver's memory. The send is
  *           no job (remote_flight.c).
  *
@@ -15,7 +15,6 @@
  * (remote_ways.h). */
 #include "remote_move.h"
 
-#include "reduce.h"
 #include "remote_reduce.h"
 #include "remote_share.h"
 
@@ -29,14 +28,14 @@ static ls_status run_receive(ls_remote_group *r, const ls_route *t, const ls_job
 static ls_status run_gather(ls_remote_group *r, ls_route *t, const ls_collective *c)
 {
     const ls_collective_desc *d = &c->d;
-    ls_share x = { .split = { d->count * t->axis.n, d->count },
-                   .from = d->from,
-                   .travels = c->travels,
-                   .to = d->to,
-                   .mine = d->map_to ? d->map_from : c->operand[t->axis.position],
-                   .all = d->map_to ? d->map_to : d->result,
-                   .mapped = d->map_to,
-                   .threads = d->threads };
+    ls_slice_share x = { .split = { d->count * t->axis.n, d->count },
+                         .from = d->from,
+                         .travels = c->travels,
+                         .to = d->to,
+                         .mine = d->map_to ? d->map_from : c->operand[t->axis.position],
+                         .all = d->map_to ? d->map_to : d->result,
+                         .mapped = d->map_to,
+                         .threads = d->threads };
     return ls_remote_share(r, t, &x, d->label);
 }
 
@@ -45,8 +44,8 @@ static ls_status run_sum(ls_remote_group *r, ls_route *t, const ls_collective *c
     const ls_collective_desc *d = &c->d;
     bool scatter = d->kind == LS_REDUCE_SCATTER, sum = scatter || d->kind == LS_ALL_REDUCE;
     ls_dtype via = sum ? d->via : d->from;
-    ls_split s = scatter ? (ls_split){ d->count * t->axis.n, d->count }
-                         : (ls_split){ d->count, ls_way_part(d->count, t->axis.n) };
+    ls_slices s = scatter ? (ls_slices){ d->count * t->axis.n, d->count }
+                          : (ls_slices){ d->count, ls_way_part(d->count, t->axis.n) };
     size_t at = scatter ? 0 : (size_t)ls_split_begin(s, t->axis.position) * ls_dtype_size(d->to);
     ls_parts x = { .split = s,
                    .by = d->kind == LS_ALL_REDUCE_MAX    ? LS_BY_MAX
@@ -66,13 +65,13 @@ static ls_status run_sum(ls_remote_group *r, ls_route *t, const ls_collective *c
     LS_TRY(ls_remote_reduce(r, t, &x, d->label));
     if (scatter)
         return LS_OK;
-    ls_share y = { .split = s,
-                   .from = d->to,
-                   .travels = d->to,
-                   .to = d->to,
-                   .mine = x.out,
-                   .all = d->result,
-                   .threads = d->threads };
+    ls_slice_share y = { .split = s,
+                         .from = d->to,
+                         .travels = d->to,
+                         .to = d->to,
+                         .mine = x.out,
+                         .all = d->result,
+                         .threads = d->threads };
     /* in place: the barrier before slices are copied follows all reads of my operand */
     return ls_remote_share(r, t, &y, d->label);
 }
@@ -81,13 +80,13 @@ static ls_status run_exchange(ls_remote_group *r, ls_route *t, const void *mine,
                               const char *what)
 {
     int64_t n = (int64_t)bytes;
-    ls_share x = { .split = { n * t->axis.n, n },
-                   .from = LS_U8,
-                   .travels = LS_U8,
-                   .to = LS_U8,
-                   .mine = mine,
-                   .all = all,
-                   .threads = 1 };
+    ls_slice_share x = { .split = { n * t->axis.n, n },
+                         .from = LS_U8,
+                         .travels = LS_U8,
+                         .to = LS_U8,
+                         .mine = mine,
+                         .all = all,
+                         .threads = 1 };
     return ls_remote_share(r, t, &x, what);
 }
 

@@ -4,7 +4,6 @@
 #include "remote_reduce.h"
 
 #include "base/check.h"
-#include "reduce.h"
 
 enum {
     LEVELS = 31,                 /* of the tree over machines */
@@ -200,7 +199,7 @@ static ls_status halve(const adding *a, int64_t k, const char *what)
     const ls_route *t = a->t;
     ls_remote_group *r = a->r;
     const int m = t->machine, n_machines = t->machines;
-    const int64_t n = ls_split_in_pass((ls_split){ x->split.part, x->split.part }, 0, k, a->way.step);
+    const int64_t n = ls_split_in_pass((ls_slices){ x->split.part, x->split.part }, 0, k, a->way.step);
     const size_t bytes = (size_t)n * ls_dtype_size(x->via);
     char *sums = r->received, *theirs = r->received + PLACE;
     for (int h = 0; h < n_machines; h++) { /* those that leave first */

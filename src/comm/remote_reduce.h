@@ -1,10 +1,11 @@
 /* remote_reduce.h - every position gets the sum of its slice, or of everything, over all positions. */
 #pragma once
+#include "reduce.h"
 #include "remote_slices.h"
 
 typedef struct ls_parts {
-    ls_split split;
-    int by; /* ls_reduce.by */
+    ls_slices split;
+    enum ls_reduce_by by;
     ls_dtype from, via, to;
     const char **operand; /* by position; on other machines NULL */
     const char **in;      /* room for as many */

@@ -6,7 +6,7 @@
 
 /* In memory that the machine shares, one member writes each slice: the owner its own, and for slices of other
  * machines the member that received them. */
-static bool takes(const ls_route *t, const ls_share *x, int machine, int local)
+static bool takes(const ls_route *t, const ls_slice_share *x, int machine, int local)
 {
     if (!x->mapped)
         return true;
@@ -20,14 +20,14 @@ static char *staging_of(const ls_remote_group *r, const ls_route *t, int local)
 }
 
 /* Pass k's part of my slice, as it travels. */
-static void write_own(const ls_route *t, const ls_share *x, const ls_way *w, int64_t k, char *to)
+static void write_own(const ls_route *t, const ls_slice_share *x, const ls_way *w, int64_t k, char *to)
 {
     ls_convert(to, x->travels, x->mine + (size_t)(k * w->step) * ls_dtype_size(x->from), x->from,
                ls_split_in_pass(x->split, t->axis.position, k, w->step), false, x->threads);
 }
 
-static void take(const ls_route *t, const ls_share *x, const ls_way *w, int64_t k, int machine, int local,
-                 const char *staging)
+static void take(const ls_route *t, const ls_slice_share *x, const ls_way *w, int64_t k, int machine,
+                 int local, const char *staging)
 {
     const int p = machine * t->each + local;
     if (takes(t, x, machine, local))
@@ -49,7 +49,7 @@ size_t ls_share_bytes(void)
     return turns > LS_REMOTE_REGION ? turns : LS_REMOTE_REGION;
 }
 
-static ls_status begin_turn(ls_remote_group *r, const ls_route *t, const ls_share *x, const ls_way *w,
+static ls_status begin_turn(ls_remote_group *r, const ls_route *t, const ls_slice_share *x, const ls_way *w,
                             const ls_turn *at, bool first)
 {
     ls_flight *f = &r->flight[at->n % LS_REMOTE_FLIGHTS];
@@ -65,7 +65,7 @@ static ls_status begin_turn(ls_remote_group *r, const ls_route *t, const ls_shar
     return mine ? ls_slices_put(r, f, t, h, own, NULL, (size_t)mine * size) : LS_OK;
 }
 
-static ls_status share_in_turns(ls_remote_group *r, ls_route *t, const ls_share *x, const ls_way *w,
+static ls_status share_in_turns(ls_remote_group *r, ls_route *t, const ls_slice_share *x, const ls_way *w,
                                 const char *what)
 {
     ls_turn at = { .n = -1 }, ahead = at;
@@ -94,12 +94,12 @@ static ls_status share_in_turns(ls_remote_group *r, ls_route *t, const ls_share 
 
 /* ---- doubling: staging memory has two halves, of even and of odd passes */
 
-static ls_status share_by_doubling(ls_remote_group *r, ls_route *t, const ls_share *x, const ls_way *w,
+static ls_status share_by_doubling(ls_remote_group *r, ls_route *t, const ls_slice_share *x, const ls_way *w,
                                    const char *what)
 {
     for (int64_t k = 0; k < w->passes; k++) {
         const size_t half = (size_t)(k & 1) * (LS_REMOTE_REGION / 2),
-                     bytes = (size_t)ls_split_in_pass((ls_split){ x->split.part, x->split.part }, 0, k,
+                     bytes = (size_t)ls_split_in_pass((ls_slices){ x->split.part, x->split.part }, 0, k,
                                                       w->step) *
                              ls_dtype_size(x->travels);
         write_own(t, x, w, k, r->staging->mine + half);
@@ -113,7 +113,7 @@ static ls_status share_by_doubling(ls_remote_group *r, ls_route *t, const ls_sha
     return LS_OK;
 }
 
-ls_status ls_remote_share(ls_remote_group *r, ls_route *t, const ls_share *x, const char *what)
+ls_status ls_remote_share(ls_remote_group *r, ls_route *t, const ls_slice_share *x, const char *what)
 {
     const ls_way w = ls_way_to_share(t->machines, x->split.part, ls_dtype_size(x->travels));
     LS_TRY(w.doubling ? share_by_doubling(r, t, x, &w, what) : share_in_turns(r, t, x, &w, what));

@@ -3,9 +3,9 @@
 
 #include "wait.h"
 
-int64_t ls_split_begin(ls_split s, int64_t p) { return p * s.part < s.total ? p * s.part : s.total; }
+int64_t ls_split_begin(ls_slices s, int64_t p) { return p * s.part < s.total ? p * s.part : s.total; }
 
-int64_t ls_split_in_pass(ls_split s, int p, int64_t k, int64_t step)
+int64_t ls_split_in_pass(ls_slices s, int p, int64_t k, int64_t step)
 {
     int64_t left = ls_split_begin(s, p + 1) - ls_split_begin(s, p) - k * step;
     return left < 0 ? 0 : left < step ? left : step;

@@ -4,13 +4,13 @@
 #include "remote_ways.h"
 
 /* [0, total) elements in equal parts, one for each position; the last ones are shorter or empty. */
-typedef struct ls_split {
+typedef struct ls_slices {
     int64_t total, part;
-} ls_split;
+} ls_slices;
 
-int64_t ls_split_begin(ls_split s, int64_t p);
+int64_t ls_split_begin(ls_slices s, int64_t p);
 /* Elements of position p's slice that pass k has. */
-int64_t ls_split_in_pass(ls_split s, int p, int64_t k, int64_t step);
+int64_t ls_split_in_pass(ls_slices s, int p, int64_t k, int64_t step);
 
 /* A turn: in pass k, with machine m ^ t. Every two machines have the same turns with each other. */
 typedef struct ls_turn {

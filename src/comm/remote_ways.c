@@ -21,7 +21,7 @@ static void cut(ls_way *w, int64_t part, int64_t most, size_t size)
     w->passes = divide_up(part, w->step);
 }
 
-static ls_way choose(int machines, int64_t part, int64_t piece, size_t size, bool may_double)
+static ls_way way_choose(int machines, int64_t part, int64_t piece, size_t size, bool may_double)
 {
     ls_way turns = { .messages = machines - 1 },
            doubling = { .doubling = true, .messages = ls_way_rounds(machines) };
@@ -35,14 +35,14 @@ static ls_way choose(int machines, int64_t part, int64_t piece, size_t size, boo
 
 ls_way ls_way_to_share(int machines, int64_t part, size_t size)
 {
-    return choose(machines, part, LS_REMOTE_PIECE / (int64_t)size, size, true);
+    return way_choose(machines, part, LS_REMOTE_PIECE / (int64_t)size, size, true);
 }
 
 ls_way ls_way_to_reduce(int machines, int64_t part, size_t size, size_t wide)
 {
     /* (a piece is added in a buffer of twice its size) */
     const int64_t piece = LS_REMOTE_PIECE / (int64_t)size, added = 2 * LS_REMOTE_PIECE / (int64_t)wide;
-    return choose(machines, part, piece < added ? piece : added, wide, !(machines & (machines - 1)));
+    return way_choose(machines, part, piece < added ? piece : added, wide, !(machines & (machines - 1)));
 }
 
 bool ls_way_is_whole(int machines, int64_t count, size_t wide)

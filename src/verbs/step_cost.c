@@ -35,7 +35,8 @@ static void count_messages(ls_step_cost *out, const ls_compiled *s)
     for (int program = LS_MICRO; program <= LS_UPDATE; program++) {
         const ls_plan *p = s->plans[program];
         for (int i = 0; i < p->n_collectives; i++)
-            ls_message_count_add(&out->sent, &p->collectives[i].outgoing, program == LS_MICRO ? out->runs : 1);
+            ls_message_count_add(&out->sent, &p->collectives[i].outgoing,
+                                 program == LS_MICRO ? out->runs : 1);
     }
 }
 

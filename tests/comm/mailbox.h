@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include "comm/transport.h"
 
-enum { MAILBOX_RANKS = 128, MAILBOX_TAGS = 1000 };
+enum { MAILBOX_RANKS = 64, MAILBOX_TAGS = 1000 };
 
 typedef struct mailbox_letter mailbox_letter;
 typedef struct mailbox {

@@ -36,10 +36,10 @@ typedef struct scene {
     bool doubling; /* what the messages must show */
 } scene;
 
-/* Slices of 8 KiB are the largest ones that 128 hosts share in one pass of doubling messages. */
+/* Slices of 16 KiB are the largest ones that 64 hosts share in one pass of doubling messages. */
 static const scene SCENES[] = {
-    { 128, 128, LS_ALL_GATHER, 2304, true },     { 128, 128, LS_REDUCE_SCATTER, 200, true },
-    { 128, 128, LS_ALL_REDUCE, 3, true },        { 128, 128, LS_ALL_REDUCE, 128 * 128, true },
+    { 64, 64, LS_ALL_GATHER, 4608, true },       { 64, 64, LS_REDUCE_SCATTER, 200, true },
+    { 64, 64, LS_ALL_REDUCE, 3, true },          { 64, 64, LS_ALL_REDUCE, 64 * 128, true },
     { 12, 12, LS_ALL_GATHER, 512, true },        { 12, 12, LS_ALL_REDUCE, 100, true },
     { 12, 12, LS_REDUCE_SCATTER, 1024, false },  { 16, 8, LS_ALL_GATHER, 150016, false },
     { 16, 8, LS_REDUCE_SCATTER, 80000, false },  { 16, 8, LS_REDUCE_SCATTER, 40000, true },
