@@ -15,7 +15,7 @@ size_t ls_message_bytes(int ranks)
     return ls_share_bytes() + ls_reduce_sent_bytes() + ls_reduce_received_bytes(ranks);
 }
 
-/* (Zeroed: what is sent behind the end of a short slice is not somebody's data.) */
+/* (Zeroed: what is sent after the end of a short slice is not somebody's data.) */
 static ls_status make_buffers(ls_remote_group *r)
 {
     r->sent = ls_sys_calloc(1, ls_reduce_sent_bytes());
