@@ -126,12 +126,13 @@ static ls_status find_crossings(pipeline *l)
                 continue;
             const ls_node *from = ls_node_of(g, (ls_value){ .id = v });
             const int64_t most = l->ranks < l->n ? l->ranks : l->n, places = l->varies[from->id] ? most : 1;
-            const int sender = rank_of(l, from->stage);
-            int64_t *at = &used[sender];
-            l->crossings[l->n_crossings++] = (crossing){ v, from->stage, to, places, *at, numbers[sender] };
-            *at += places * (int64_t)LS_MAILBOX_BYTES(ls_type_bytes(&g->vals[v].type));
-            numbers[sender] += places;
-            l->room = *at > l->room ? *at : l->room;
+            const int rank = rank_of(l, from->stage);
+            l->crossings[l->n_crossings++] = (crossing){
+                v, from->stage, to, places, used[rank], numbers[rank]
+            };
+            numbers[rank] += places;
+            used[rank] += places * (int64_t)LS_MAILBOX_BYTES(ls_type_bytes(&g->vals[v].type));
+            l->room = used[rank] > l->room ? used[rank] : l->room;
         }
     }
     l->first[g->n_vals] = l->n_crossings;

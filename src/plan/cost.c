@@ -1,6 +1,7 @@
 /* cost.c - FLOPs, bytes and seconds of each step. Bytes are the least that must be moved: each operand once,
  * except what is in place already. Seconds follow from the machine's calibration (calibration.h). */
 #include "internal.h"
+#include "linked.h"
 #include "lockstep/mesh.h"
 #include "ops/rules.h"
 
@@ -41,7 +42,7 @@ static double collective_traffic(const ls_plan_collective *c)
 {
     const double count = (double)c->count, n = c->n, from = count * (double)ls_dtype_size(c->from),
                  to = count * (double)ls_dtype_size(c->to);
-    if (c->kind == LS_SEND || c->kind == LS_RECEIVE)
+    if (ls_is_message(c))
         return from + to;
     if (c->kind == LS_ALL_GATHER)
         return c->map ? (c->from == c->to ? 0 : from + to)
@@ -134,8 +135,6 @@ typedef struct reach {
     int ranks;       /* of this host, in all groups */
 } reach;
 
-static bool is_message(const ls_plan_collective *c) { return c->kind == LS_SEND || c->kind == LS_RECEIVE; }
-
 static ls_status reach_of(reach *out, ls_arena *scratch, const ls_plan_collective *c, const ls_parallel *p)
 {
     *out = (reach){ 1, c->n, c->n };
@@ -146,7 +145,7 @@ static ls_status reach_of(reach *out, ls_arena *scratch, const ls_plan_collectiv
     int *members = LS_ARENA_ARRAY(scratch, int, ranks), position;
     LS_TRY(ls_arena_status(scratch));
     const int n = ls_mesh_group(&p->mesh, p->rank, c->group, members, &position), host = p->rank / out->ranks;
-    if (is_message(c)) {
+    if (ls_is_message(c)) {
         *out = (reach){ members[c->peer] / out->ranks == host ? 1 : 2, 1, out->ranks };
         return LS_OK;
     }
@@ -197,7 +196,7 @@ static double network_seconds(const ls_plan_collective *c, const reach *r, const
     if (r->hosts < 2 || !(link->bandwidth > 0))
         return 0;
     const double bytes = bytes_from_hosts(c, r), turns = turns_of(c),
-                 waits = is_message(c) ? 1 : (double)c->outgoing.waits,
+                 waits = ls_is_message(c) ? 1 : (double)c->outgoing.waits,
                  alone = link->alone > 0 && link->alone < link->bandwidth ? link->alone : link->bandwidth,
                  rank = waits * link->latency + (double)c->outgoing.messages * link->message + bytes / alone,
                  host = turns * link->latency + connection_seconds(bytes, r, all);
@@ -208,7 +207,8 @@ static double network_seconds(const ls_plan_collective *c, const reach *r, const
 static double link_seconds(const ls_plan_collective *c, const reach *r, const ls_calibration *all)
 {
     const ls_collective_speed *link = &all->wires[LS_SPEED_HOST], *wire = &all->wires[LS_SPEED_NETWORK];
-    const double hops = is_message(c) ? 0 : r->here - 1, bytes = r->here > 1 || r->hosts == 1 ? c->bytes : 0,
+    const double hops = ls_is_message(c) ? 0 : r->here - 1,
+                 bytes = r->here > 1 || r->hosts == 1 ? c->bytes : 0,
                  inside = link->bandwidth > 0 ? bytes / link->bandwidth + turns_of(c) * hops * link->latency
                                               : 0;
     if (r->hosts < 2 || !(wire->bandwidth > 0))
