@@ -197,7 +197,7 @@ static bool drop(ls_remote_group *r, ls_flight *f)
 void ls_flight_give_up(ls_remote_group *r)
 {
     bool all = !r->deaf;
-    for (int i = 0; i < 2 && !r->deaf; i++)
+    for (int i = 0; i < LS_REMOTE_FLIGHTS && !r->deaf; i++)
         all = drop(r, &r->flight[i]) && all;
     for (ls_job *j = r->leaving, *next; j; j = next) {
         next = j->next;
