@@ -3,6 +3,7 @@
 #include "remote_control.h"
 
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "base/c_locale.h"
@@ -50,7 +51,7 @@ static void say(ls_remote_group *r, const ls_notice *what, const char *text, int
 static void hear(ls_remote_group *r, const ls_notice *w)
 {
     ls_group *g = r->group;
-    char text[LS_DESCRIPTION_BYTES];
+    char text[LS_DESCRIPTION_BYTES], said[8 * LS_ANSWER_WORDS];
     switch (w->kind) {
     case LS_NOTICE_FAILURE:
         r->told = true; /* the sender has told all the others too */
@@ -61,9 +62,15 @@ static void hear(ls_remote_group *r, const ls_notice *w)
         break;
     case LS_NOTICE_QUESTION: {
         int local = ls_control_blocker(g->control, w->rank - g->first);
+        const int remote = atomic_load(&ls_control_record(g->control, local)->waits_for_remote) - 1;
+        char host[64] = "";
+        gethostname(host, sizeof host - 1);
         ls_control_describe(g->control, local, text);
-        say(r, &(ls_notice){ .kind = LS_NOTICE_ANSWER, .rank = g->first + local }, text, w->from,
-            w->from + 1);
+        snprintf(said, sizeof said, "on host %s %s", host, text);
+        if (remote >= 0) /* of a third machine, or of the one that asks, which then looks itself */
+            ls_control_answer(g->control, local, said);
+        say(r, &(ls_notice){ .kind = LS_NOTICE_ANSWER, .rank = remote >= 0 ? remote : g->first + local },
+            said, w->from, w->from + 1);
         break;
     }
     case LS_NOTICE_ANSWER:
@@ -116,31 +123,46 @@ static ls_status control_ask(ls_remote_group *r, int rank)
     return LS_OK;
 }
 
-static const char *answer(const ls_remote_group *r, int rank)
+/* *blocker: the rank that `rank`, which was asked about, waits for in the end; what it does. */
+static void answer(const ls_remote_group *r, int rank, int *blocker, char text[8 * LS_ANSWER_WORDS])
 {
-    return r->answered               ? r->answer.text
-           : is_here(r->group, rank) ? "it is on this host"
-                                     : "its host does not answer";
+    const ls_group *g = r->group;
+    *blocker = r->answered ? r->answer.rank : rank;
+    snprintf(text, 8 * LS_ANSWER_WORDS, "%.*s", 8 * LS_ANSWER_WORDS - 1,
+             !r->answered      ? LS_SAID_NOTHING
+             : *r->answer.text ? r->answer.text
+                               : "it is on another host");
+    if (!is_here(g, *blocker))
+        return;
+    *blocker = g->first + ls_control_blocker(g->control, *blocker - g->first);
+    ls_control_describe(g->control, *blocker - g->first, text);
 }
 
 ls_status ls_remote_lag(ls_remote_group *r, ls_lag_timer *l, int rank, const char *what)
 {
+    int blocker;
+    char text[8 * LS_ANSWER_WORDS];
     LS_TRY(control_ask(r, rank));
-    const int blocker = r->answered ? r->answer.rank : rank;
+    answer(r, rank, &blocker, text);
     /* ranks that wait for this one then name it too */
-    atomic_store(&ls_group_record(r->group)->waits_for_remote, 1 + blocker);
-    ls_lag_report(r->group, l, blocker, what, answer(r, rank));
+    if (!is_here(r->group, blocker)) {
+        ls_control_set_answer(ls_group_record(r->group), text);
+        atomic_store(&ls_group_record(r->group)->waits_for_remote, 1 + blocker);
+    }
+    ls_lag_report(r->group, l, blocker, what, text);
     return LS_OK;
 }
 
 ls_status ls_remote_missing(ls_remote_group *r, const ls_route *t, int rank, const char *what)
 {
     ls_group *g = r->group;
-    char text[LS_DESCRIPTION_BYTES + 512];
+    int blocker;
+    char text[LS_DESCRIPTION_BYTES + 512], does[8 * LS_ANSWER_WORDS];
     LS_TRY(control_ask(r, rank));
+    answer(r, rank, &blocker, does);
     ls_snprintf(text, sizeof text,
-                "did not come within %g s; rank %d waited for it in %s of axis \"%s\"; %.240s", g->deadline,
-                g->rank, what, t->axis.name, answer(r, rank));
-    ls_control_missed(g->control, r->answered ? r->answer.rank : rank, g->rank, LS_MISSED_LATE, text);
+                "did not come within %g s; rank %d waited for it in %s of axis \"%s\"; %.351s", g->deadline,
+                g->rank, what, t->axis.name, does);
+    ls_control_missed(g->control, blocker, g->rank, LS_MISSED_LATE, text);
     return ls_remote_look(r);
 }

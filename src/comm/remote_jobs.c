@@ -12,6 +12,7 @@
 #include "base/sys.h"
 #include "remote_control.h"
 #include "remote_move.h"
+#include "wait.h"
 
 static const long LOOK_NANOSECONDS = 20000000; /* between two looks of an idle thread for notices */
 
@@ -56,9 +57,12 @@ static ls_status remote_run(ls_remote_group *r, const ls_job *j)
     return s;
 }
 
+static ls_status look_of(void *context) { return ls_remote_look(context); }
+
 static void *communicate(void *context)
 {
     ls_remote_group *r = context;
+    ls_wait_looks(look_of, r); /* a rank of this machine that hangs must not keep it from answering others */
     for (;;) {
         ls_job *j = take_job(r);
         if (j) {
