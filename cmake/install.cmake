@@ -16,6 +16,7 @@ if(TARGET lockstep_fortran) # its sources are for other compilers than the one t
   install(TARGETS lockstep_fortran EXPORT lockstepTargets ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
   install(DIRECTORY ${CMAKE_BINARY_DIR}/fortran/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR}/lockstep/fortran FILES_MATCHING PATTERN "*.mod")
 endif()
+install(DIRECTORY ${CMAKE_SOURCE_DIR}/machines DESTINATION ${CMAKE_INSTALL_DATADIR}/lockstep)
 install(DIRECTORY ${CMAKE_SOURCE_DIR}/bindings DESTINATION ${CMAKE_INSTALL_DATADIR}/lockstep PATTERN __pycache__ EXCLUDE)
 if(LS_MODULES)
   add_dependencies(lockstep_installed ${LS_MODULES})

@@ -20,10 +20,19 @@ typedef enum ls_synchronize_choice {
     LS_SYNCHRONIZE_ONCE
 } ls_synchronize_choice;
 
-/* The order in which a stage of a pipeline runs the forward and backward passes of its micro-batches. gpipe:
- * all forward passes, then all backward passes. 1f1b: a backward pass as soon as it can be, so that a stage
- * keeps the activations of no more micro-batches than there are stages. Both are idle for the same time. */
-typedef enum ls_pipeline_schedule { LS_SCHEDULE_1F1B, LS_SCHEDULE_GPIPE } ls_pipeline_schedule;
+/* The order in which a rank of a pipeline runs the forward and backward passes of its micro-batches.
+ *   gpipe         all forward passes, then all backward passes
+ *   1f1b          a backward pass as soon as it can be, so that a rank keeps the activations of no more
+ *                 micro-batches than the pipeline has ranks. It is idle for as long as with gpipe.
+ *   zero_bubble   1f1b, but a backward pass first computes the gradients that the stage before it waits for.
+ *                 Those of weights come where 1f1b would wait (ZB-H1 of Qi et al., 2023).
+ *   interleaved   each rank has several stages, which are not neighbours (Megatron's interleaved 1F1B) */
+typedef enum ls_pipeline_schedule {
+    LS_SCHEDULE_1F1B,
+    LS_SCHEDULE_GPIPE,
+    LS_SCHEDULE_ZERO_BUBBLE,
+    LS_SCHEDULE_INTERLEAVED
+} ls_pipeline_schedule;
 
 enum { LS_BACKWARD_POST = -1 }; /* a value of prefetch_backward */
 
@@ -64,9 +73,11 @@ typedef struct ls_parallel {
     const char *tensor;
     bool sequence; /* between split layers each rank of that axis has some of the tokens, too */
     /* The axis of role pipeline: each of its ranks has a stage, consecutive modules that `units` names.
-     * stages: "auto" balances their FLOPs; or how many modules each stage has, "3 5". */
+     * stages: "auto" balances their FLOPs; or how many modules each stage has, "3 5". With the schedule
+     * interleaved each rank has `chunks` stages: rank r of p has stages r, r + p, r + 2p, ... */
     ls_pipeline_schedule schedule;
     const char *stages;
+    int64_t chunks;
     int64_t bucket_bytes; /* ddp: gradients reduced together; the first bucket is smaller */
     int ranks_per_host;   /* for planning and gather: auto; 0: all ranks on one host */
 } ls_parallel;
@@ -75,8 +86,8 @@ typedef struct ls_parallel {
     .reshard_after_forward = -1, .gather = LS_GATHER_AUTO, .prefetch_forward = 1, .prefetch_backward = 1, \
     .prefetch_memory = 0, .offload = LS_OFFLOAD_NONE, .device_memory = 0,                                 \
     .synchronize = LS_SYNCHRONIZE_AUTO, .reduce = LS_F32, .sync_batch_norm = false, .tensor = "auto",     \
-    .sequence = false, .schedule = LS_SCHEDULE_1F1B, .stages = "auto", .bucket_bytes = 25 << 20,          \
-    .ranks_per_host = 0
+    .sequence = false, .schedule = LS_SCHEDULE_1F1B, .stages = "auto", .chunks = 2,                       \
+    .bucket_bytes = 25 << 20, .ranks_per_host = 0
 LS_API ls_parallel ls_parallel_default(void);
 /* The defaults for the ranks of a group: all of them on one data axis, "dp", and this rank among them. NULL:
  * one rank. Local. */

@@ -281,6 +281,7 @@ typedef struct ls_recipe {
         bool sequence;
         ls_pipeline_schedule schedule;
         const char *stages;
+        int64_t chunks; /* stages of a rank, with the schedule interleaved */
         ls_offload_choice offload;
         const char *recompute; /* none | words units, class:NAME, pattern:GLOB, save:OP */
     } parallel;

@@ -3,6 +3,7 @@
 #pragma once
 #include "base/json.h"
 #include "cli.h"
+#include "plan/calibration.h"
 
 typedef struct ls_doctor {
     FILE *out;
@@ -30,6 +31,9 @@ ls_status ls_doctor_end(ls_doctor *d);
  * there is no such line. For files of /proc and /sys. */
 bool ls_doctor_read(char *buffer, size_t size, const char *path, const char *prefix);
 
+/* doctor_file.c: writes a file for `plan --machine`, of hosts with so many ranks. */
+ls_status ls_doctor_write_machine(const char *path, const ls_calibration *c, int ranks,
+                                  const ls_collective_speed wires[LS_COLLECTIVE_SPEEDS]);
 void ls_doctor_machine(ls_doctor *d); /* doctor_machine.c: CPU, memory, limits, folders */
 /* doctor_parts.c: the optional parts of this build (cmake/parts.cmake) */
 void ls_doctor_parts(ls_doctor *d);

@@ -166,7 +166,8 @@ static void wires_text(ls_doctor *d, const measuring *m)
 }
 
 /* Of the ranks that a launcher started, else of two threads. */
-static ls_status collectives(ls_doctor *d, ls_group *launched)
+static ls_status collectives(ls_doctor *d, ls_group *launched,
+                             ls_collective_speed wires[LS_COLLECTIVE_SPEEDS])
 {
     measuring m[2] = { { .group = launched, .keep = d->keep } };
     ls_group *groups[2];
@@ -189,6 +190,7 @@ static ls_status collectives(ls_doctor *d, ls_group *launched)
         ls_collective_speeds_load(m[0].wires);
     }
     wires_text(d, &m[0]);
+    memcpy(wires, m[0].wires, sizeof m[0].wires);
     return LS_OK;
 }
 
@@ -251,6 +253,22 @@ static ls_status gpu_speed(ls_doctor *d)
     return LS_OK;
 }
 
+/* The file of --write-machine: of a GPU if there is one, as device: auto has it. */
+static ls_status machine_file(ls_doctor *d, const char *path, int ranks,
+                              const ls_collective_speed wires[LS_COLLECTIVE_SPEEDS])
+{
+    ls_device device;
+    ls_calibration c;
+    LS_TRY(ls_device_open(&device, NULL, &(ls_device_opts){ LS_DEVICE_DEFAULTS }));
+    if (ls_calibration_load(&c, &device) != LS_OK)
+        LS_TRY(ls_calibration_measure(&c, &device));
+    const ls_status s = ls_doctor_write_machine(path, &c, ranks, wires);
+    ls_calibration_release(&c);
+    if (s == LS_OK)
+        ls_doctor_line(d, "file", "%s, for `lockstep plan RECIPE --machine %s`", path, path);
+    return s;
+}
+
 /* Measures with all threads, then with the threads that each of 2, 4, ... ranks would have. */
 static ls_status speed(ls_doctor *d)
 {
@@ -268,8 +286,11 @@ ls_status ls_verb_doctor(const ls_args *a, const ls_ui *ui)
 {
     ls_doctor d = { .out = ui->out, .quiet = ui->quiet, .as_json = ls_args_has(a, "--json") };
     const char *need = ls_args_value(a, "--need");
+    const char *file = ls_args_value(a, "--write-machine");
+    ls_collective_speed wires[LS_COLLECTIVE_SPEEDS];
     ls_environment place;
     ls_group *ranks = NULL;
+    int each = 1;
     if (need)
         LS_TRY(ls_doctor_check_names(need));
     if (!ls_args_has(a, "--no-measure") && ls_environment_read(&place) == LS_OK && place.size != 1) {
@@ -297,11 +318,14 @@ ls_status ls_verb_doctor(const ls_args *a, const ls_ui *ui)
         d.keep = true;
         if (!ranks)
             quiet(&d);
-        s = collectives(&d, ranks);
+        each = ranks ? ls_group_local_size(ranks) : 1;
+        s = collectives(&d, ranks, wires);
         if (s == LS_OK && !ranks) /* ranks beside this one would disturb */
             s = speed(&d);
         if (s == LS_OK && !ranks)
             s = gpu_speed(&d);
+        if (s == LS_OK && file)
+            s = machine_file(&d, file, each, wires);
     }
     d.failed = s != LS_OK;
     const ls_status printed = ls_doctor_end(&d);

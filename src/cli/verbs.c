@@ -243,6 +243,8 @@ const ls_verb LS_VERBS[] = {
             .help = "list layouts and micro-batches, the fastest first; keys given with --set stay fixed" },
           { "--memory", LS_OPTION_BYTES, "SIZE", AT(ls_plan_command_opts, memory), NEEDS("--search"),
             .help = "memory of a rank, such as 8GiB" },
+          { "--machine", LS_OPTION_FILE, "FILE", AT(ls_plan_command_opts, machine), .otherwise = "this one",
+            .help = "plan for this machine: a file, or h100, h100-96gb, h200, a100, epyc-9654, xeon-8480" },
           { "--network", LS_OPTION_TEXT, "LATENCY,RATE", .otherwise = "what `doctor` measured",
             .help = "network of each host, such as 20us,12.5GB/s" },
           MEASURE(ls_plan_command_opts),
@@ -453,9 +455,13 @@ const ls_verb LS_VERBS[] = {
       "--quiet it prints problems only.",
       "lockstep doctor\n"
       "lockstep doctor --no-measure --quiet --need mpi,hdf5   # for scripts: status 1 if one is missing\n"
-      "mpirun --host a,b lockstep doctor        # the network between two hosts",
+      "mpirun --host a,b lockstep doctor        # the network between two hosts\n"
+      "mpirun --host a:4,b:4 --bind-to none lockstep doctor --write-machine cluster.yaml",
       (const ls_option_row[]){
           { "--no-measure", LS_OPTION_FLAG, .help = "measure nothing" },
+          { "--write-machine", LS_OPTION_FILE, "FILE", EXCLUDES("--no-measure"),
+            .why = "the file has what is measured",
+            .help = "write this machine as a file for `plan --machine`" },
           { "--need", LS_OPTION_TEXT, "PART,..",
             .help = "fail unless these parts can be used, such as mpi,hdf5 (Parts lists all)" },
           { "--json", LS_OPTION_FLAG, .help = "the result as JSON" },

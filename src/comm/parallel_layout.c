@@ -198,6 +198,11 @@ static ls_status check_pipeline(const ls_parallel *p)
                              "has no effect: the mesh has no axis of role pipeline; write mesh: {%s: auto, "
                              "%s: 2}, or leave it out",
                              ls_mesh_name(LS_ROLE_REPLICATE), ls_mesh_name(LS_ROLE_PIPELINE));
+    if (p->schedule == LS_SCHEDULE_INTERLEAVED && (p->chunks < 2 || p->chunks > 1024))
+        return ls_fail_field(LS_E_USAGE, "chunks",
+                             "%lld: with schedule interleaved a rank has 2 to 1024 stages; one stage a rank "
+                             "is schedule 1f1b",
+                             (long long)p->chunks);
     if (at < 0)
         return LS_OK;
     const char *axis = p->mesh.axes[at].name;
@@ -292,7 +297,7 @@ ls_status ls_parallel_check(const ls_parallel *p)
 {
     LS_ARG(p);
     LS_ARG_ENUM(ls_data_parallel, p->data, LS_DATA_NONE);
-    LS_ARG_ENUM(ls_pipeline_schedule, p->schedule, LS_SCHEDULE_GPIPE);
+    LS_ARG_ENUM(ls_pipeline_schedule, p->schedule, LS_SCHEDULE_INTERLEAVED);
     LS_ARG(p->stages);
     LS_ARG_ENUM(ls_gather_choice, p->gather, LS_GATHER_COPY);
     LS_ARG_ENUM(ls_offload_choice, p->offload, LS_OFFLOAD_CPU);

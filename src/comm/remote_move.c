@@ -19,6 +19,7 @@
 #include "base/check.h"
 #include "base/clock.h"
 #include "reduce.h"
+#include "remote.h"
 #include "remote_control.h"
 #include "wait.h"
 
@@ -127,13 +128,19 @@ static ls_status meet(ls_route *t, const char *what)
     return ls_axis_await_all(&t->axis, LS_TICKS, ls_axis_raise(&t->axis, LS_TICKS), what);
 }
 
+int64_t ls_piece_bytes(int hosts)
+{
+    const int64_t bytes = LS_REMOTE_REGION / 2 / hosts / 64 * 64;
+    return bytes < LS_REMOTE_PIECE ? bytes : LS_REMOTE_PIECE;
+}
+
 /* Elements per piece, whole cache lines: each of the two halves of a region has room for a piece of every
  * machine. */
 static int64_t move_step_of(const ls_route *t, ls_dtype type)
 {
-    int64_t bytes = LS_REMOTE_REGION / 2 / t->machines / 64 * 64;
+    const int64_t bytes = ls_piece_bytes(t->machines);
     LS_CHECK(bytes > 0, "%d hosts", t->machines);
-    return (bytes < LS_REMOTE_PIECE ? bytes : LS_REMOTE_PIECE) / (int64_t)ls_dtype_size(type);
+    return bytes / (int64_t)ls_dtype_size(type);
 }
 
 static int64_t pieces_of(split s, int64_t step) { return (s.part + step - 1) / step; }

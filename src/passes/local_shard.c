@@ -80,7 +80,8 @@ ls_local_shard ls_slot_local_shard(const ls_units *u, const ls_mesh *m, int slot
     const int64_t from = s->offset > begin ? s->offset : begin,
                   to = end < begin + slice ? end : begin + slice;
     h.first = from < end ? from - s->offset : end - s->offset;
-    const bool here = !*pipeline || ls_mesh_position(m, rank, pipeline) == u->units[s->unit].stage;
+    const int position = ls_mesh_position(m, rank, pipeline);
+    const bool here = !*pipeline || position == u->units[s->unit].stage % u->sharding.stages;
     h.count = here && to > from ? to - from : 0;
     h.at = from - begin;
     return h;

@@ -126,7 +126,7 @@ typedef struct ls_units {
 void ls_units_release(ls_units *u);
 static inline bool ls_unit_is_here(const ls_units *u, int unit)
 {
-    return u->units[unit].stage == u->sharding.stage;
+    return u->units[unit].stage % u->sharding.stages == u->sharding.stage;
 }
 /* Fails if a weight of 4 bits is not among the words of `freeze`: training would not change it. */
 ls_status ls_units_check_codes(const ls_units *u, const char *freeze);

@@ -1,12 +1,13 @@
-/* pipeline.c - the program of one stage of a pipeline (stages.h).
+/* pipeline.c - the program of one rank of a pipeline (stages.h).
  *
  * All ranks go through the same graph, of the whole model, so each knows which values cross from stage to
  * stage, and where the mailbox of each lies in the sender's memory. A node whose operands are inputs alone
  * belongs to no stage: each stage that reads it computes it. A value that does not depend on the samples (a
- * weight that several stages use) is made, and sent, once.
+ * weight that several stages use) is made, and sent, once to each rank that has such a stage.
  *
- * A mailbox has as many places as there are stages, so in every schedule a sender finds one free: a stage has
- * at most so many micro-batches under way. */
+ * A mailbox has as many places as the pipeline has ranks: a rank hands on so many micro-batches before it
+ * needs something of the next rank (pipeline_order.c). check_mailboxes plays all ranks' orders with these
+ * places. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,24 +19,27 @@
 #include "graph/rewrite.h"
 #include "ops/rules.h"
 #include "passes.h"
+#include "pipeline_order.h"
 #include "stages.h"
 
-/* A value that another stage reads. */
+/* A value that another rank reads. */
 typedef struct crossing {
-    int value, from, to;
+    int value, from, to;    /* from: its stage; to: the first stage of the reader that reads it */
     int64_t places, offset; /* mailboxes, and where the first one lies */
 } crossing;
 
 typedef struct pipeline {
     ls_rewrite r;
     const ls_graph *g;
-    const ls_parallel *p;
+    ls_pipeline_shape shape;
     const char *group;
-    int stages, stage;
+    int ranks, rank; /* of the pipeline */
     int64_t n, room;
     bool running;
-    bool *bound;    /* [nodes]: it belongs to its stage */
-    bool *varies;   /* [nodes]: its values depend on the micro-batch */
+    const ls_stage_pass *order; /* of this rank's passes */
+    bool *bound;                /* [nodes]: it belongs to its stage */
+    bool *varies;               /* [nodes]: its values depend on the micro-batch */
+    bool *urgent;   /* [nodes]: another rank reads it, or what follows from it on the same stage */
     ls_value **map; /* [micro-batches][values] */
     crossing *crossings;
     int n_crossings;
@@ -47,6 +51,7 @@ typedef struct pipeline {
     ls_arena arena;
 } pipeline;
 
+static int rank_of(const pipeline *l, int stage) { return stage % l->ranks; }
 static bool is_input(const ls_node *n) { return n->op == &ls_op_input; }
 
 /* The output that has the input's meaning: the next micro-batch reads it. -1: none. */
@@ -73,14 +78,11 @@ static void find_kinds(pipeline *l)
     }
 }
 
-/* Lists what crosses, by value and stage, and gives each its mailboxes. */
-static ls_status find_crossings(pipeline *l)
+/* Notes for every value the ranks that read it: for each 1 + its first stage that does. Forward passes go up,
+ * backward passes down. Returns their number. */
+static ls_status find_readers(const pipeline *l, int *reads, int *count)
 {
     const ls_graph *g = l->g;
-    bool *reads = LS_ARENA_ARRAY(&l->arena, bool, (size_t)g->n_vals *(size_t)l->stages);
-    int64_t *used = LS_ARENA_ARRAY(&l->arena, int64_t, l->stages);
-    LS_TRY(ls_arena_status(&l->arena));
-    int n = 0;
     for (int i = 0; i < g->n_nodes; i++)
         for (int k = 0; k < g->nodes[i]->n_in && l->bound[i]; k++) {
             const ls_value v = g->nodes[i]->in[k];
@@ -88,33 +90,125 @@ static ls_status find_crossings(pipeline *l)
                 continue;
             const ls_node *from = ls_node_of(g, v);
             const int to = g->nodes[i]->stage;
-            bool *mark = &reads[v.id * l->stages + to];
-            n += to != from->stage && !*mark;
-            *mark = *mark || to != from->stage;
-            if (to != from->stage && (from->phase == LS_PHASE_FORWARD) != (to > from->stage))
+            const bool up = from->phase == LS_PHASE_FORWARD;
+            if (to != from->stage && up != (to > from->stage))
                 return ls_fail(LS_E_INTERNAL, "pipeline: %s of %s (stage %d) is read by %s of %s (stage %d)",
                                from->op->name, from->scope->path, from->stage, g->nodes[i]->op->name,
                                g->nodes[i]->scope->path, to);
+            int *first = &reads[v.id * l->ranks + rank_of(l, to)];
+            if (rank_of(l, to) == rank_of(l, from->stage))
+                continue;
+            *count += !*first;
+            if (!*first || (up ? to + 1 < *first : to + 1 > *first))
+                *first = to + 1;
         }
+    return LS_OK;
+}
+
+/* Lists what crosses, by value and rank, and gives each its mailboxes. */
+static ls_status find_crossings(pipeline *l)
+{
+    const ls_graph *g = l->g;
+    int *reads = LS_ARENA_ARRAY(&l->arena, int, (size_t)g->n_vals *(size_t)l->ranks), n = 0;
+    int64_t *used = LS_ARENA_ARRAY(&l->arena, int64_t, l->ranks);
+    LS_TRY(ls_arena_status(&l->arena));
+    LS_TRY(find_readers(l, reads, &n));
     l->crossings = LS_ARENA_ARRAY(&l->arena, crossing, n + 1);
     l->first = LS_ARENA_ARRAY(&l->arena, int, g->n_vals + 1);
     LS_TRY(ls_arena_status(&l->arena));
     for (int v = 0; v < g->n_vals; v++) {
         l->first[v] = l->n_crossings;
-        for (int to = 0; to < l->stages; to++) {
-            if (!reads[v * l->stages + to])
+        for (int r = 0; r < l->ranks; r++) {
+            const int to = reads[v * l->ranks + r] - 1;
+            if (to < 0)
                 continue;
             const ls_node *from = ls_node_of(g, (ls_value){ .id = v });
-            const int64_t most = l->stages < l->n ? l->stages : l->n, places = l->varies[from->id] ? most : 1;
-            l->crossings[l->n_crossings++] = (crossing){ v, from->stage, to, places, used[from->stage] };
-            used[from->stage] += places * (int64_t)LS_MAILBOX_BYTES(ls_type_bytes(&g->vals[v].type));
-            if (used[from->stage] > l->room)
-                l->room = used[from->stage];
+            const int64_t most = l->ranks < l->n ? l->ranks : l->n, places = l->varies[from->id] ? most : 1;
+            int64_t *at = &used[rank_of(l, from->stage)];
+            l->crossings[l->n_crossings++] = (crossing){ v, from->stage, to, places, *at };
+            *at += places * (int64_t)LS_MAILBOX_BYTES(ls_type_bytes(&g->vals[v].type));
+            l->room = *at > l->room ? *at : l->room;
         }
     }
     l->first[g->n_vals] = l->n_crossings;
     return LS_OK;
 }
+
+static void find_urgent(pipeline *l)
+{
+    for (int i = l->g->n_nodes - 1; i >= 0; i--) {
+        const ls_node *n = l->g->nodes[i];
+        for (int k = 0; k < n->n_out; k++)
+            l->urgent[i] |= l->first[n->out[k].id] < l->first[n->out[k].id + 1];
+        for (int k = 0; k < n->n_in && l->urgent[i]; k++) {
+            const ls_node *from = ls_present(n->in[k]) ? ls_node_of(l->g, n->in[k]) : n;
+            l->urgent[from->id] |= from->stage == n->stage;
+        }
+    }
+}
+
+/* ---- whether the mailboxes are enough */
+
+/* Where a rank is: before message `crossing` of its pass `pass`. */
+typedef struct progress {
+    ls_stage_pass *order;
+    int64_t pass;
+    int crossing;
+} progress;
+
+/* Whether a pass sends (1) or receives (-1) in a crossing: in the order of the graph, so of the crossings. */
+static int passes_on(const pipeline *l, const ls_stage_pass *x, const crossing *c)
+{
+    const ls_node *n = ls_node_of(l->g, (ls_value){ .id = c->value });
+    const bool forward = x->work == LS_WORK_FORWARD;
+    if (x->work == LS_WORK_WEIGHTS || forward != (n->phase == LS_PHASE_FORWARD) ||
+        (x->micro && !l->varies[n->id]))
+        return 0;
+    return (c->from == x->stage) - (c->to == x->stage);
+}
+
+/* Lets a rank run until it waits. full: [crossings] messages in their mailboxes. Whether it got further. */
+static bool advance(const pipeline *l, progress *r, int64_t *full, int64_t passes)
+{
+    bool moved = false;
+    for (; r->pass < passes; r->pass++, r->crossing = 0, moved = true)
+        for (; r->crossing < l->n_crossings; r->crossing++) {
+            const crossing *c = &l->crossings[r->crossing];
+            const int way = passes_on(l, &r->order[r->pass], c);
+            if (way && full[r->crossing] == (way > 0 ? c->places : 0))
+                return moved;
+            full[r->crossing] += way;
+            moved |= way != 0;
+        }
+    return moved;
+}
+
+/* Plays the messages of all ranks: a send waits for a free place, a receive for a message. */
+static ls_status check_mailboxes(pipeline *l)
+{
+    const int64_t passes = ls_pipeline_passes(&l->shape);
+    progress *ranks = LS_ARENA_ARRAY(&l->arena, progress, l->ranks);
+    int64_t *full = LS_ARENA_ARRAY(&l->arena, int64_t, l->n_crossings + 1);
+    LS_TRY(ls_arena_status(&l->arena));
+    for (int r = 0; r < l->ranks; r++) {
+        ranks[r].order = LS_ARENA_ARRAY(&l->arena, ls_stage_pass, passes);
+        LS_TRY(ls_arena_status(&l->arena));
+        ls_pipeline_order(ranks[r].order, &l->shape, r);
+    }
+    l->order = ranks[l->rank].order;
+    for (bool moved = true; moved;) {
+        moved = false;
+        for (int r = 0; r < l->ranks; r++)
+            moved |= advance(l, &ranks[r], full, passes);
+    }
+    for (int r = 0; r < l->ranks; r++)
+        if (ranks[r].pass < passes)
+            return ls_fail(LS_E_INTERNAL, "pipeline: rank %d would wait for ever in pass %lld of %lld", r,
+                           (long long)ranks[r].pass, (long long)passes);
+    return LS_OK;
+}
+
+/* ---- making the program */
 
 static ls_message_attrs message(pipeline *l, const crossing *x, int64_t m, bool sends)
 {
@@ -128,8 +222,8 @@ static ls_message_attrs message(pipeline *l, const crossing *x, int64_t m, bool 
     return (ls_message_attrs){
         .group = l->group,
         .unit = unit,
-        .ranks = l->stages,
-        .peer = sends ? x->to : x->from,
+        .ranks = l->ranks,
+        .peer = rank_of(l, sends ? x->to : x->from),
         .offset = x->offset + m % x->places * (int64_t)LS_MAILBOX_BYTES(ls_type_bytes(type)),
         .room = l->room,
         .type = *type,
@@ -156,15 +250,21 @@ static void copy_node(pipeline *l, const ls_node *n, int64_t m)
     ls_rewrite_copy_with(&l->r, n, in, n->attrs);
 }
 
+/* How a value comes to this rank. NULL: it does not. */
+static const crossing *arrival(const pipeline *l, ls_value v)
+{
+    for (int x = l->first[v.id]; x < l->first[v.id + 1]; x++)
+        if (rank_of(l, l->crossings[x].to) == l->rank)
+            return &l->crossings[x];
+    return NULL;
+}
+
 static void receive(pipeline *l, ls_value v, int64_t m)
 {
     const ls_node *n = ls_node_of(l->g, v);
-    for (int x = l->first[v.id]; x < l->first[v.id + 1]; x++)
-        if (l->crossings[x].to == l->stage) {
-            const ls_message_attrs a = message(l, &l->crossings[x], m, false);
-            ls_rewrite_like(&l->r, n);
-            map_of(l, n, m)[v.id] = ls_graph_apply(l->r.to, &ls_op_receive, 0, NULL, &a);
-        }
+    const ls_message_attrs a = message(l, arrival(l, v), m, false);
+    ls_rewrite_like(&l->r, n);
+    map_of(l, n, m)[v.id] = ls_graph_apply(l->r.to, &ls_op_receive, 0, NULL, &a);
 }
 
 static void input(pipeline *l, const ls_node *n, int64_t m)
@@ -194,7 +294,7 @@ static ls_value value(pipeline *l, ls_value v, int64_t m)
     const ls_value *at = &map_of(l, n, m)[v.id];
     if (at->id)
         return *at;
-    if (l->bound[n->id] && n->stage != l->stage)
+    if (l->bound[n->id] && rank_of(l, n->stage) != l->rank)
         receive(l, v, m);
     else if (is_input(n))
         input(l, n, m);
@@ -234,47 +334,42 @@ static void add_gradient(pipeline *l, int output, ls_value v, int64_t m)
     l->result[output] = v;
 }
 
-/* One pass of micro-batch m on this stage. */
-static void emit(pipeline *l, ls_phase phase, int64_t m)
+/* Receives what this stage is the first of its rank to read: also what only a later pass reads, so that its
+ * mailbox becomes free. */
+static void receive_all(pipeline *l, const ls_node *n, const ls_stage_pass *x)
+{
+    for (int k = 0; k < n->n_out && (l->varies[n->id] || !x->micro); k++) {
+        const crossing *c = arrival(l, n->out[k]);
+        if (c && c->to == x->stage && !map_of(l, n, x->micro)[n->out[k].id].id)
+            receive(l, n->out[k], x->micro);
+    }
+}
+
+static void emit(pipeline *l, const ls_stage_pass *x)
 {
     const ls_graph *g = l->g;
+    const int64_t m = x->micro;
+    const ls_phase phase = x->work == LS_WORK_FORWARD ? LS_PHASE_FORWARD : LS_PHASE_BACKWARD;
     for (int i = 0; i < g->n_nodes && l->r.to->status == LS_OK; i++) {
         const ls_node *n = g->nodes[i];
         if (!l->bound[i] || n->phase != phase)
             continue;
-        if (n->stage == l->stage && !map_of(l, n, m)[n->out[0].id].id) {
+        if (n->stage != x->stage)
+            receive_all(l, n, x);
+        else if (!map_of(l, n, m)[n->out[0].id].id && (l->urgent[i] || x->work != LS_WORK_INPUTS)) {
             copy_node(l, n, m);
             send(l, n, m);
-        } else if (n->stage != l->stage && (l->varies[i] || !m)) {
-            for (int k = 0; k < n->n_out;
-                 k++) /* also what only a later pass reads: its mailbox becomes free */
-                if (!map_of(l, n, m)[n->out[k].id].id)
-                    receive(l, n->out[k], m);
         }
     }
-    for (int i = 0; i < g->n_outputs && phase == LS_PHASE_BACKWARD && l->r.to->status == LS_OK; i++) {
+    const bool whole = x->work == LS_WORK_BACKWARD || x->work == LS_WORK_WEIGHTS;
+    for (int i = 0; i < g->n_outputs && whole && l->r.to->status == LS_OK; i++) {
         const ls_node *n = ls_node_of(g, g->outputs[i].value);
-        if (n->stage != l->stage || g->outputs[i].is.what != LS_IS_GRADIENT)
+        if (n->stage != x->stage || g->outputs[i].is.what != LS_IS_GRADIENT)
             continue;
         const ls_value v = value(l, g->outputs[i].value, m);
         ls_rewrite_like(&l->r, n);
         add_gradient(l, i, v, m);
     }
-}
-
-/* Forward and backward passes in the order of the schedule. A later stage begins its backward passes earlier.
- */
-static void follow_schedule(pipeline *l)
-{
-    const int64_t ahead = l->p->schedule == LS_SCHEDULE_GPIPE ? l->n : l->stages - 1 - l->stage;
-    int64_t backward = 0;
-    for (int64_t m = 0; m < l->n; m++) {
-        emit(l, LS_PHASE_FORWARD, m);
-        if (m >= ahead)
-            emit(l, LS_PHASE_BACKWARD, backward++);
-    }
-    while (backward < l->n)
-        emit(l, LS_PHASE_BACKWARD, backward++);
 }
 
 /* All inputs of the model, and states that belong to no unit, in all stages: each rank counts targets, and
@@ -298,11 +393,11 @@ static void make_sources(pipeline *l)
     }
 }
 
-/* The stage that has an output: the last, if it is computed from inputs alone. */
+/* The stage that has an output: one of the last rank, if it is computed from inputs alone. */
 static int stage_of(const pipeline *l, const ls_output_entry *o)
 {
     const ls_node *n = ls_node_of(l->g, o->value);
-    return o->is.what == LS_IS_GRADIENT || l->bound[n->id] ? n->stage : l->stages - 1;
+    return o->is.what == LS_IS_GRADIENT || l->bound[n->id] ? n->stage : l->ranks - 1;
 }
 
 static void make_outputs(pipeline *l)
@@ -310,7 +405,7 @@ static void make_outputs(pipeline *l)
     const ls_graph *g = l->g;
     for (int i = 0; i < g->n_outputs; i++) {
         const ls_output_entry *o = &g->outputs[i];
-        if (stage_of(l, o) != l->stage)
+        if (rank_of(l, stage_of(l, o)) != l->rank)
             continue;
         if (o->is.what == LS_IS_GRADIENT) {
             ls_output_like(l->r.to, o, l->result[i]);
@@ -332,6 +427,7 @@ static ls_status make_room(pipeline *l)
     const ls_graph *g = l->g;
     l->bound = LS_ARENA_ARRAY(&l->arena, bool, g->n_nodes + 1);
     l->varies = LS_ARENA_ARRAY(&l->arena, bool, g->n_nodes + 1);
+    l->urgent = LS_ARENA_ARRAY(&l->arena, bool, g->n_nodes + 1);
     l->named = LS_ARENA_ARRAY(&l->arena, ls_value, g->n_nodes + 1);
     l->levels = LS_ARENA_ARRAY(&l->arena, ls_value, 64 * (g->n_outputs + 1));
     l->occupied = LS_ARENA_ARRAY(&l->arena, uint64_t, g->n_outputs + 1);
@@ -348,11 +444,14 @@ static ls_status make(pipeline *l, ls_graph **g)
     LS_TRY(make_room(l));
     find_kinds(l);
     LS_TRY(find_crossings(l));
+    find_urgent(l);
+    LS_TRY(check_mailboxes(l));
     LS_TRY(ls_rewrite_begin(&l->r, l->g));
     ls_value *first = l->r.map;
     l->r.to->keeps_sources = true;
     make_sources(l);
-    follow_schedule(l);
+    for (int64_t k = 0; k < ls_pipeline_passes(&l->shape); k++)
+        emit(l, &l->order[k]);
     make_outputs(l);
     l->r.map = first; /* empty: the outputs are there */
     (*g)->n_outputs = 0;
@@ -362,13 +461,13 @@ static ls_status make(pipeline *l, ls_graph **g)
 ls_status ls_pass_pipeline(ls_graph **g, const ls_parallel *p, int64_t n, bool running)
 {
     pipeline l = { .g = *g,
-                   .p = p,
+                   .shape = ls_parallel_pipeline(p, n),
                    .group = ls_mesh_axis(&p->mesh, LS_ROLE_PIPELINE),
-                   .stages = ls_parallel_stages(p),
-                   .stage = ls_parallel_stage(p),
+                   .ranks = ls_parallel_stages(p),
+                   .rank = ls_parallel_stage(p),
                    .n = n,
                    .running = running };
-    if (l.stages < 2)
+    if (l.ranks < 2)
         return LS_OK;
     ls_arena_init(&l.arena);
     const ls_status s = make(&l, g);

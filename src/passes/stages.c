@@ -20,6 +20,11 @@ int ls_parallel_stage(const ls_parallel *p)
     return ls_mesh_position(&p->mesh, p->rank, ls_mesh_axis(&p->mesh, LS_ROLE_PIPELINE));
 }
 
+int ls_parallel_chunks(const ls_parallel *p)
+{
+    return p->schedule == LS_SCHEDULE_INTERLEAVED && ls_parallel_stages(p) > 1 ? (int)p->chunks : 1;
+}
+
 typedef struct cutting {
     const ls_graph *g;
     const ls_parallel *p;
@@ -135,18 +140,25 @@ static ls_status choose_stages(cutting *c)
     if (c->modules < c->stages)
         return ls_fail_field(
             LS_E_USAGE, "mesh",
-            "%d stages (axis %s), but the model has %d modules that units names (%s): a stage has "
+            "%d stages (axis %s%s), but the model has %d modules that units names (%s): a stage has "
             "at least one of them",
-            c->stages, ls_mesh_axis(&c->p->mesh, LS_ROLE_PIPELINE), c->modules, c->p->units);
+            c->stages, ls_mesh_axis(&c->p->mesh, LS_ROLE_PIPELINE),
+            ls_parallel_chunks(c->p) > 1 ? " and chunks" : "", c->modules, c->p->units);
     if (strcmp(c->p->stages, "auto"))
         return given(c);
+    if (ls_parallel_chunks(c->p) > 1 && c->modules % c->stages)
+        return ls_fail_field(
+            LS_E_USAGE, "chunks",
+            "%lld chunks on each of %d ranks are %d stages, which do not divide the %d modules that units "
+            "names (%s): another number, or stages with %d numbers, would do",
+            (long long)c->p->chunks, ls_parallel_stages(c->p), c->stages, c->modules, c->p->units, c->stages);
     balance(c);
     return LS_OK;
 }
 
 ls_status ls_pass_stages(ls_graph *g, const ls_parallel *p)
 {
-    cutting c = { .g = g, .p = p, .stages = ls_parallel_stages(p) };
+    cutting c = { .g = g, .p = p, .stages = ls_parallel_stages(p) * ls_parallel_chunks(p) };
     if (c.stages < 2)
         return LS_OK;
     ls_arena scratch;

@@ -17,11 +17,22 @@ typedef struct ls_kernel_time {
 } ls_kernel_time;
 
 /* A way that collectives take. `latency`: seconds of each turn in which ranks wait for each other.
- * `bandwidth`: bytes a second that a rank reads and writes in them, or that all ranks of a host take in from
- * other hosts. */
+ * `bandwidth`: bytes a second that a rank reads and writes in them, or that all ranks of a host together take
+ * in from other hosts. Between hosts also, 0 where it is not known:
+ *   alone     bytes a second that one rank takes in while the others of its host are still
+ *   message   seconds that a rank spends on each message
+ *   busy      the part of a core that a rank's communication thread uses while bytes move */
 typedef struct ls_collective_speed {
     double latency, bandwidth; /* 0: not known */
+    double alone, message, busy;
 } ls_collective_speed;
+/* Switches that connect groups of so many hosts; what leaves such a group has 1 / oversubscription of the
+ * bandwidth of the hosts' own connections. */
+typedef struct ls_switch_level {
+    int64_t hosts;
+    double oversubscription;
+} ls_switch_level;
+enum { LS_SWITCH_LEVELS = 4 };
 enum { LS_SPEED_HOST, LS_SPEED_NETWORK, LS_COLLECTIVE_SPEEDS }; /* among the ranks of a host; between hosts */
 
 typedef struct ls_calibration {
@@ -38,6 +49,10 @@ typedef struct ls_calibration {
     double all_flops, all_memory;           /* the speed of all cores together: ranks side by side share it */
     double to_device, to_host;              /* B/s of copies; 0: the device works in host memory */
     ls_collective_speed wires[LS_COLLECTIVE_SPEEDS]; /* not in its file: collective_speed.h */
+    /* Of the machine that a plan is for (machine.h), not in its file. host_cores 0: hosts are like this one.
+     */
+    int host_cores, n_switches;
+    ls_switch_level switches[LS_SWITCH_LEVELS];
     /* Of a device whose memory is its own: the calibration of device cpu, for programs that run on the host.
      * Not in its file. */
     struct ls_calibration *host;

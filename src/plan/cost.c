@@ -1,5 +1,8 @@
 /* cost.c - FLOPs, bytes and seconds of each step. Bytes are the least that must be moved: each operand once,
  * except what is in place already. Seconds follow from the machine's calibration (calibration.h). */
+#include <math.h>
+
+#include "comm/remote.h"
 #include "internal.h"
 #include "lockstep/mesh.h"
 #include "ops/rules.h"
@@ -49,11 +52,92 @@ static double collective_traffic(const ls_plan_collective *c)
     return c->kind == LS_REDUCE_SCATTER ? n * from + to : from + to / n + 2 * to;
 }
 
+typedef struct costing {
+    const ls_calibration *calibration; /* of the program's device; NULL: no seconds */
+    const ls_calibration *whole;       /* with what is known of links and the network */
+    const ls_parallel *parallel;       /* NULL: one rank */
+    ls_arena *scratch;
+    struct flights *network, *copies;
+    bool links; /* collectives go from device to device, and the speed of these links is known */
+} costing;
+
+/* ---- the ranks and cores of a host */
+
+/* Ranks that run on a host. */
+static int ranks_of_host(const ls_parallel *p)
+{
+    const int all = p ? (int)ls_mesh_ranks(&p->mesh) : 1;
+    return p && p->ranks_per_host > 0 && p->ranks_per_host < all ? p->ranks_per_host : all;
+}
+
+/* How many times longer the ranks of a host compute than if each thread had a core. `more`: threads of a rank
+ * that run beside its own. Ranks with a GPU each share none of it. */
+static double share_of_cores(const costing *k, double more)
+{
+    const ls_calibration *c = k->calibration;
+    const int cores = c->host_cores > 0 ? c->host_cores : c->cores;
+    if (c->to_device > 0 || cores < 1)
+        return 1;
+    const double threads = ranks_of_host(k->parallel) * (c->threads + more);
+    return threads > cores ? threads / cores : 1;
+}
+
+/* Seconds of a kernel that runs on all ranks of a host at once. They share memory and, on a machine whose
+ * cores share units or power, arithmetic; where there are more threads than cores, they share cores. */
+static double crowded(const costing *k, double seconds, double bytes)
+{
+    const double outside = 16 << 20; /* more than a core's own caches hold */
+    const ls_calibration *c = k->calibration;
+    if (!k->parallel || !(c->all_flops > 0) || !(c->all_memory > 0))
+        return seconds;
+    const int room = c->threads < c->cores ? c->cores / c->threads : 1, here = ranks_of_host(k->parallel),
+              ranks = here < room ? here : room;
+    const double units = seconds * ranks * c->flops / c->all_flops,
+                 memory = bytes > outside ? ranks * bytes / c->all_memory : 0;
+    const double least = ranks > 1 ? (units > memory ? units : memory) : 0;
+    return (least > seconds ? least : seconds) * share_of_cores(k, 0);
+}
+
+/* ---- what is under way while a program computes */
+
+/* Messages, or copies, one after the other: a rank has one thread for all of its collectives, and a device
+ * one queue. */
+typedef struct flights {
+    double *done; /* [collectives], or [transfers]: the time at which it has arrived */
+    double free;  /* the time at which all earlier ones have arrived */
+} flights;
+
+static void flights_begin(flights *f, int i, double now, double seconds)
+{
+    f->free = f->done[i] = (now > f->free ? now : f->free) + seconds;
+}
+
+/* Seconds from now until number i has arrived. */
+static double flights_left(const flights *f, int i, double now)
+{
+    return f->done[i] > now ? f->done[i] - now : 0;
+}
+
+/* Seconds of work that begins now. As long as messages are under way the communication threads of a host take
+ * their part of its cores. */
+static double beside_messages(const costing *k, double now, double seconds)
+{
+    const double busy = k->whole->wires[LS_SPEED_NETWORK].busy, under_way = k->network->free - now,
+                 slower = busy > 0 ? share_of_cores(k, busy) / share_of_cores(k, 0) : 1;
+    if (!(under_way > 0) || seconds * slower <= under_way)
+        return under_way > 0 ? seconds * slower : seconds;
+    return under_way + seconds - under_way / slower;
+}
+
+/* ---- collectives */
+
 /* How the members of a collective's group are spread over hosts. */
 typedef struct reach {
     int hosts, here; /* hosts, and members on this one */
     int ranks;       /* of this host, in all groups */
 } reach;
+
+static bool is_message(const ls_plan_collective *c) { return c->kind == LS_SEND || c->kind == LS_RECEIVE; }
 
 static ls_status reach_of(reach *out, ls_arena *scratch, const ls_plan_collective *c, const ls_parallel *p)
 {
@@ -61,10 +145,14 @@ static ls_status reach_of(reach *out, ls_arena *scratch, const ls_plan_collectiv
     if (!p)
         return LS_OK;
     const int ranks = (int)ls_mesh_ranks(&p->mesh);
-    out->ranks = p->ranks_per_host > 0 && p->ranks_per_host < ranks ? p->ranks_per_host : ranks;
+    out->ranks = ranks_of_host(p);
     int *members = LS_ARENA_ARRAY(scratch, int, ranks), position;
     LS_TRY(ls_arena_status(scratch));
     const int n = ls_mesh_group(&p->mesh, p->rank, c->group, members, &position), host = p->rank / out->ranks;
+    if (is_message(c)) {
+        *out = (reach){ members[c->peer] / out->ranks == host ? 1 : 2, 1, out->ranks };
+        return LS_OK;
+    }
     out->here = 0;
     for (int i = 0; i < n; i++)
         out->here += members[i] / out->ranks == host;
@@ -78,94 +166,116 @@ static int turns_of(const ls_plan_collective *c)
     return c->kind == LS_ALL_REDUCE || c->kind == LS_ALL_REDUCE_MAX || c->kind == LS_ALL_REDUCE_WIDE ? 2 : 1;
 }
 
-/* Seconds that a host needs to receive a collective's bytes from other hosts. A rank receives the slices, or
- * the sums, of the members with its local index on other hosts (comm/remote_move.c). The ranks of a host
- * share its link. */
-static double network_seconds(const ls_plan_collective *c, const reach *r, const ls_collective_speed *link)
+/* Bytes that a rank receives from other hosts: the slices, or the sums, of the members with its local index
+ * there (comm/remote_move.c), in both turns of an all_reduce. */
+static double bytes_from_hosts(const ls_plan_collective *c, const reach *r)
 {
-    if (r->hosts < 2 || !(link->bandwidth > 0))
-        return 0;
-    const double others = r->hosts - 1, slices = r->here * (double)r->hosts,
-                 slice = c->bytes / (slices > 1 ? slices - 1 : 1); /* for both turns of an all_reduce */
-    return turns_of(c) * link->latency + r->ranks * others * slice / link->bandwidth;
+    const double slices = r->here * (double)r->hosts;
+    return (r->hosts - 1) * c->bytes / (slices > 1 ? slices - 1 : 1);
 }
 
-/* The arithmetic and the copying of a collective count in its wait. Its network traffic begins at its start,
- * one collective after the other, and counts only as far as the program has nothing else to compute
- * meanwhile. */
-typedef struct network {
-    double *done; /* [collectives], or [transfers]: the time at which it has arrived */
-    double free;  /* the time at which all earlier ones have arrived */
-} network;
+/* Seconds in which the hosts' connections, and the switches above them, pass what the ranks of a host
+ * receive. All hosts exchange the same with each other. */
+static double connection_seconds(double bytes, const reach *r, const ls_calibration *c)
+{
+    const double bandwidth = c->wires[LS_SPEED_NETWORK].bandwidth;
+    double longest = r->ranks * bytes / bandwidth;
+    for (int i = 0; i < c->n_switches; i++) {
+        const ls_switch_level *l = &c->switches[i];
+        if (r->hosts <= l->hosts)
+            break;
+        const double leaves = (double)(r->hosts - l->hosts) / (r->hosts - 1),
+                     seconds = r->ranks * bytes * leaves * l->oversubscription / bandwidth;
+        longest = seconds > longest ? seconds : longest;
+    }
+    return longest;
+}
 
-typedef struct costing {
-    const ls_calibration *calibration; /* of the program's device; NULL: no seconds */
-    const ls_collective_speed *wires;
-    const ls_parallel *parallel; /* NULL: one rank */
-    ls_arena *scratch;
-    network *network, *copies;
-} costing;
+/* Seconds that a collective's bytes from other hosts are under way. A rank waits for each piece of a slice
+ * from every host before it goes on; ranks of a host fill each other's gaps, up to what its connection
+ * passes. */
+static double network_seconds(const ls_plan_collective *c, const reach *r, const ls_calibration *all)
+{
+    const ls_collective_speed *link = &all->wires[LS_SPEED_NETWORK];
+    if (r->hosts < 2 || !(link->bandwidth > 0))
+        return 0;
+    const double bytes = bytes_from_hosts(c, r), turns = turns_of(c), waits = c->messages / (r->hosts - 1),
+                 alone = link->alone > 0 && link->alone < link->bandwidth ? link->alone : link->bandwidth,
+                 rank = waits * link->latency + c->messages * link->message + bytes / alone,
+                 host = turns * link->latency + connection_seconds(bytes, r, all);
+    return rank > host ? rank : host;
+}
 
+/* Seconds of a collective over links between devices: rings in a host and, beside them, between hosts. */
+static double link_seconds(const ls_plan_collective *c, const reach *r, const ls_calibration *all)
+{
+    const ls_collective_speed *link = &all->wires[LS_SPEED_HOST], *wire = &all->wires[LS_SPEED_NETWORK];
+    const double hops = is_message(c) ? 0 : r->here - 1, bytes = r->here > 1 || r->hosts == 1 ? c->bytes : 0,
+                 inside = link->bandwidth > 0 ? bytes / link->bandwidth + turns_of(c) * hops * link->latency
+                                              : 0;
+    if (r->hosts < 2 || !(wire->bandwidth > 0))
+        return inside;
+    const double between = connection_seconds(bytes_from_hosts(c, r), r, all) +
+                           turns_of(c) * (r->hosts - 1) * wire->latency;
+    return inside > between ? inside : between;
+}
+
+/* Messages of a rank: a piece of its slice to, and one from, every other host at a time. */
+static double messages_of(const ls_plan_collective *c, const reach *r, bool linked)
+{
+    if (r->hosts < 2 || linked || !(c->bytes > 0))
+        return 0;
+    const double each = bytes_from_hosts(c, r) / (r->hosts - 1) / turns_of(c);
+    return turns_of(c) * (r->hosts - 1) * ceil(each / (double)ls_piece_bytes(r->hosts));
+}
+
+/* The arithmetic and the copying of a collective count in its wait. What comes over the network, or over
+ * links between devices, is under way from its start on, and counts only as far as the program has nothing
+ * else to compute meanwhile. */
 static ls_status collective_cost(ls_plan *p, ls_step *s, const costing *k)
 {
     ls_plan_collective *x = &p->collectives[s->collective];
     const bool wait = s->part == LS_PART_WAIT;
-    s->cost = (ls_cost){ .bytes = wait ? collective_traffic(x) : 0 };
+    s->cost = (ls_cost){ .bytes = wait && !k->links ? collective_traffic(x) : 0 };
+    reach r;
+    LS_TRY(reach_of(&r, k->scratch, x, k->parallel));
+    x->messages = messages_of(x, &r, p->device.linked);
     const ls_calibration *c = k->calibration;
     if (!c)
         return LS_OK;
-    reach r;
-    LS_TRY(reach_of(&r, k->scratch, x, k->parallel));
-    const ls_collective_speed *host = &k->wires[LS_SPEED_HOST], *between = &k->wires[LS_SPEED_NETWORK];
-    const double latency = wait && host->latency > 0 && !(x->map && x->from == x->to && x->settled)
+    const ls_collective_speed *host = &k->whole->wires[LS_SPEED_HOST];
+    const double latency = wait && !k->links && host->latency > 0 &&
+                                   !(x->map && x->from == x->to && x->settled)
                                ? turns_of(x) * host->latency
                                : 0;
-    s->seconds = s->cost.bytes / (host->bandwidth > 0 ? host->bandwidth : c->bytes_memory) + latency +
-                 c->op_overhead;
-    if (r.hosts > 1 && !wait) {
-        const double start = p->seconds > k->network->free ? p->seconds : k->network->free;
-        k->network->free = k->network->done[s->collective] = start + network_seconds(x, &r, between);
-    } else if (r.hosts > 1 && k->network->done[s->collective] > p->seconds) {
-        s->seconds += k->network->done[s->collective] - p->seconds;
+    const double copies = s->cost.bytes / (host->bandwidth > 0 ? host->bandwidth : c->bytes_memory);
+    s->seconds = copies * share_of_cores(k, 0) + latency + c->op_overhead;
+    if (wait)
+        x->own = s->seconds;
+    if (!wait) {
+        x->flight = k->links ? link_seconds(x, &r, k->whole) : network_seconds(x, &r, k->whole);
+        flights_begin(k->network, s->collective, p->seconds, x->flight);
+    } else if (x->flight > 0) {
+        s->seconds += flights_left(k->network, s->collective, p->seconds);
     }
     x->seconds += s->seconds;
     return LS_OK;
 }
 
-/* Seconds of a kernel that runs on all ranks of a host at once. They share memory and, on a machine whose
- * cores share units or power, arithmetic. */
-static double crowded(const costing *k, double seconds, double bytes)
-{
-    const double outside = 16 << 20; /* more than a core's own caches hold */
-    const ls_calibration *c = k->calibration;
-    const ls_parallel *p = k->parallel;
-    if (!p || !(c->all_flops > 0) || !(c->all_memory > 0))
-        return seconds;
-    const int all = (int)ls_mesh_ranks(&p->mesh), room = c->threads < c->cores ? c->cores / c->threads : 1;
-    const int here = p->ranks_per_host > 0 && p->ranks_per_host < all ? p->ranks_per_host : all,
-              ranks = here < room ? here : room; /* a host with more ranks has more cores */
-    const double units = seconds * ranks * c->flops / c->all_flops,
-                 memory = bytes > outside ? ranks * bytes / c->all_memory : 0;
-    const double least = ranks > 1 ? (units > memory ? units : memory) : 0;
-    return least > seconds ? least : seconds;
-}
-
-/* Transfers are copied one after the other. A transfer costs the time that the program waits for it. */
+/* A transfer costs the time that the program waits for it. */
 static void transfer_cost(ls_plan *p, ls_step *s, const costing *k)
 {
     ls_plan_transfer *t = &p->transfers[s->transfer];
     const ls_calibration *c = k->calibration;
-    network *copies = k->copies;
     s->cost = (ls_cost){ .bytes = s->part == LS_PART_START ? (double)t->bytes : 0 };
     if (!c)
         return;
     s->seconds = c->op_overhead;
     if (s->part == LS_PART_START)
-        copies->free = copies->done[s->transfer] = (p->seconds > copies->free ? p->seconds : copies->free) +
-                                                   (double)t->bytes /
-                                                       (t->to_host ? c->to_host : c->to_device);
-    else if (copies->done[s->transfer] > p->seconds)
-        s->seconds += copies->done[s->transfer] - p->seconds;
+        flights_begin(k->copies, s->transfer, p->seconds,
+                      (double)t->bytes / (t->to_host ? c->to_host : c->to_device));
+    else
+        s->seconds += flights_left(k->copies, s->transfer, p->seconds);
     t->seconds += s->seconds;
 }
 
@@ -180,7 +290,7 @@ static void kernel_cost(ls_plan *p, ls_step *s, ls_type *types, const costing *k
     ls_call_digest(p->graph, n, s->cost.flops, &call, &kind);
     p->n_measured += ls_calibration_has(k->calibration, call);
     s->seconds = ls_calibration_seconds(k->calibration, call, kind, ls_call_type(p->graph, n), s->cost);
-    s->seconds = crowded(k, s->seconds, s->cost.bytes);
+    s->seconds = beside_messages(k, p->seconds, crowded(k, s->seconds, s->cost.bytes));
 }
 
 ls_status ls_plan_estimate(ls_plan *p, const ls_calibration *c, const ls_parallel *parallel)
@@ -192,8 +302,8 @@ ls_status ls_plan_estimate(ls_plan *p, const ls_calibration *c, const ls_paralle
     ls_arena scratch;
     ls_arena_init(&scratch);
     ls_type *types = LS_ARENA_ARRAY(&scratch, ls_type, most);
-    network net = { .done = LS_ARENA_ARRAY(&scratch, double, p->n_collectives + 1) };
-    network copies = { .done = LS_ARENA_ARRAY(&scratch, double, p->n_transfers + 1) };
+    flights net = { .done = LS_ARENA_ARRAY(&scratch, double, p->n_collectives + 1) };
+    flights copies = { .done = LS_ARENA_ARRAY(&scratch, double, p->n_transfers + 1) };
     p->flops = p->bytes = p->seconds = 0;
     p->n_kernels = p->n_measured = 0;
     for (int i = 0; i < p->n_collectives; i++)
@@ -201,11 +311,12 @@ ls_status ls_plan_estimate(ls_plan *p, const ls_calibration *c, const ls_paralle
     for (int i = 0; i < p->n_transfers; i++)
         p->transfers[i].seconds = 0;
     const costing k = { .calibration = ls_calibration_for(c, &p->device),
-                        .wires = c ? c->wires : NULL,
+                        .whole = c,
                         .parallel = parallel,
                         .scratch = &scratch,
                         .network = &net,
-                        .copies = &copies };
+                        .copies = &copies,
+                        .links = c && p->device.linked && c->host_cores > 0 };
     ls_status status = ls_arena_status(&scratch);
     for (int i = 0; i < p->n_steps && status == LS_OK; i++) {
         ls_step *s = &p->steps[i];

@@ -124,7 +124,11 @@ typedef struct ls_plan_collective { /* in the order of their starts, which all r
     const char *unit; /* for people: "unit root", ...; "" for scalars */
     ls_identity is;   /* what is gathered: the parameters of a unit */
     double bytes;     /* that this rank receives (0 for a mapping without conversion) */
-    double seconds;   /* estimate, 0 without a calibration */
+    double seconds;   /* estimate of what it adds to the program; 0 without a calibration */
+    /* Estimates, too: how long its bytes are under way while the program may compute; what its wait takes
+     * when they have arrived (copies, sums). */
+    double flight, own;
+    double messages; /* that this rank sends to other hosts */
 } ls_plan_collective;
 
 /* A copy between host memory and the memory of a device that has its own. Kernels run meanwhile. (On a device

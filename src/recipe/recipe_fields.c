@@ -282,18 +282,20 @@ static const ls_key LAST[] = {
       .help = "sequence parallel: between the layers that axis tp splits, each of its ranks has a part of "
               "the tokens; less memory for activations (docs/ranks.md)" },
     { "parallel.schedule", LS_KEY_CHOICE, AT(parallel.schedule), "1f1b",
-      WORDS([LS_SCHEDULE_1F1B] = "1f1b", [LS_SCHEDULE_GPIPE] = "gpipe"), .may_change = true,
-      .help =
-          "order of the micro-batches' passes on each rank of axis pp: `gpipe`, all forward passes and then "
-          "all "
-          "backward passes; `1f1b`, a backward pass as soon as it can be, so a rank keeps activations of at "
-          "most "
-          "pp micro-batches. With either a rank is idle (pp - 1) / (M + pp - 1) of the time, where M is its "
-          "number of micro-batches" },
+      WORDS([LS_SCHEDULE_1F1B] = "1f1b", [LS_SCHEDULE_GPIPE] = "gpipe",
+            [LS_SCHEDULE_ZERO_BUBBLE] = "zero_bubble", [LS_SCHEDULE_INTERLEAVED] = "interleaved"),
+      .may_change = true,
+      .help = "order of the passes of M micro-batches on each rank of axis pp. `gpipe`: all forward passes, "
+              "then all backward passes; `1f1b`: a backward pass as soon as it can be, so a rank keeps "
+              "activations of at most pp micro-batches; both are idle (pp - 1) / (M + pp - 1) of the time. "
+              "`zero_bubble`: 1f1b with gradients of weights where it would wait: a third of that, more "
+              "memory. `interleaved`: `chunks` stages a rank, shorter waits, more messages (docs/ranks.md)" },
     { "parallel.stages", LS_KEY_WORDS, AT(parallel.stages), "auto", .may_change = true,
-      .help = "how many of the modules that `parallel.units` names each rank of axis pp has, as [3, 5]; "
-              "`auto`: as "
-              "many as balance the FLOPs, with those of the layers before and behind them" },
+      .help = "how many of the modules that `parallel.units` names each stage of axis pp has, as [3, 5]; "
+              "`auto`: as many as balance the FLOPs, with those of the layers before and behind them" },
+    { "parallel.chunks", LS_KEY_INT, AT(parallel.chunks), "2", 2, 1024, .may_change = true,
+      NEEDS("parallel.schedule interleaved"),
+      .help = "stages of each rank of axis pp: more shorten the waits, and each adds messages" },
     { "parallel.synchronize", LS_KEY_CHOICE, AT(parallel.synchronize), "auto",
       WORDS([LS_SYNCHRONIZE_AUTO] = "auto", [LS_SYNCHRONIZE_EACH] = "each", [LS_SYNCHRONIZE_ONCE] = "once"),
       .may_change = true, NEEDS(DATA_RANKS),

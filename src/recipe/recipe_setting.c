@@ -54,6 +54,7 @@ const ls_option_key LS_OPTION_KEYS[] = {
     { "synchronize", "parallel.synchronize" },
     { "schedule", "parallel.schedule" },
     { "stages", "parallel.stages" },
+    { "chunks", "parallel.chunks" },
     { "reduce", "precision.reduce" },
     { "sync_batch_norm", "parallel.sync_batch_norm" },
     { "tensor", "parallel.tensor" },

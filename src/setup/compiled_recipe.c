@@ -2,42 +2,112 @@
 #include "compiled_recipe.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
 
 #include "base/log.h"
 #include "base/str.h"
+#include "base/sys.h"
 #include "plan/replay.h"
 #include "plan/collective_speed.h"
 
 static void wires(ls_compiled_recipe *c)
 {
-    ls_collective_speeds_load(c->store.wires);
+    if (c->machine)
+        ls_machine_wires(&c->store, c->machine);
+    else
+        ls_collective_speeds_load(c->store.wires);
     if (c->network.bandwidth > 0)
         c->store.wires[LS_SPEED_NETWORK] = c->network;
 }
 
-static ls_status compiled_recipe_compile(ls_compiled_recipe *c, int64_t rank, int64_t ranks_per_host)
+/* The speeds of kernels: of another machine by its figures. `hardware` in a file says that `doctor` measured
+ * that machine, and if it is this one, what is measured here counts. */
+static const ls_calibration *speeds(ls_compiled_recipe *c)
+{
+    const ls_machine *m = c->machine;
+    const ls_calibration *found = ls_setup_calibration(&c->store, &c->setup.trainer);
+    if (!m || (found && !*found->source && !strcmp(found->hardware, m->device.hardware)))
+        return found;
+    ls_device d;
+    const ls_trainer_opts *t = &c->setup.trainer;
+    const ls_device_opts o = {
+        .isa = t->isa, .threads = t->threads, .kernels = t->kernels, .elsewhere = true
+    };
+    ls_calibration_release(&c->store);
+    c->store = (ls_calibration){ 0 };
+    if (ls_device_open(&d, t->device, &o) != LS_OK)
+        return NULL; /* compiling says why */
+    ls_machine_calibration(&c->store, m, &d);
+    return &c->store;
+}
+
+int64_t ls_elsewhere_ranks(const ls_elsewhere *where, int64_t ranks)
+{
+    if (!where || where->ranks_per_host)
+        return where ? where->ranks_per_host : 0;
+    return where->machine && where->machine->host.ranks < ranks ? where->machine->host.ranks : 0;
+}
+
+static ls_status compiled_recipe_compile(ls_compiled_recipe *c, int64_t rank, const ls_elsewhere *where)
 {
     c->ranks = (int)c->recipe->workers.max;
+    const int64_t ranks_per_host = ls_elsewhere_ranks(where, c->ranks),
+                  here = ranks_per_host ? ranks_per_host : c->ranks;
+    const ls_machine *m = c->machine;
+    if (m && !c->recipe->threads) { /* as ls_setup_make divides the cores of this machine */
+        char text[32];
+        snprintf(text, sizeof text, "%lld", (long long)(m->host.cores > here ? m->host.cores / here : 1));
+        LS_TRY(ls_recipe_set(c->recipe, "threads", text, "machine"));
+    }
     if (rank >= c->ranks)
         return ls_fail(LS_E_USAGE, "--rank %lld: workers is %d, so the ranks are 0 to %d", (long long)rank,
                        c->ranks, c->ranks - 1);
     if (ranks_per_host && c->ranks % ranks_per_host)
-        return ls_fail(LS_E_USAGE, "--ranks-per-host %lld does not divide the %d ranks (workers)",
-                       (long long)ranks_per_host, c->ranks);
+        return ls_fail(LS_E_USAGE, "--ranks-per-host %lld does not divide the %d ranks (workers)%s",
+                       (long long)ranks_per_host, c->ranks,
+                       c->machine ? "; so many ranks the machine's hosts have if you do not give it" : "");
+    c->ranks_per_host = (int)ranks_per_host;
     LS_TRY(ls_setup_make(&c->setup, c->recipe, c->ranks, (int)rank, (int)ranks_per_host));
     /* The machine may lack this ISA level: a plan can be made for any machine. */
     c->setup.trainer.elsewhere = true;
-    c->calibration = ls_setup_calibration(&c->store, &c->setup.trainer);
+    c->calibration = speeds(c);
     wires(c);
     return ls_setup_compile(&c->step, &c->setup, c->recipe, c->calibration);
+}
+
+/* The recipe on the machine's device, unless --set says another. */
+static ls_status load(ls_recipe **out, const ls_recipe_arg *arg, const ls_machine *m)
+{
+    if (!m)
+        return ls_recipe_load(out, arg->name, arg->n_sets, arg->sets);
+    ls_str device = { 0 }, isa = { 0 };
+    ls_str_printf(&device, "device=%s", m->device.type);
+    ls_str_printf(&isa, "isa=%s", *m->device.isa ? m->device.isa : "auto");
+    const char **sets = ls_sys_calloc((size_t)arg->n_sets + 2, sizeof *sets);
+    ls_status s = sets ? LS_OK : ls_sys_have(sets);
+    s = s == LS_OK ? ls_str_status(&device) : s;
+    s = s == LS_OK ? ls_str_status(&isa) : s;
+    if (s == LS_OK) {
+        sets[0] = device.data;
+        sets[1] = isa.data;
+        for (int i = 0; i < arg->n_sets; i++)
+            sets[i + 2] = arg->sets[i];
+        s = ls_recipe_load(out, arg->name, arg->n_sets + 2, sets);
+    }
+    free(sets);
+    ls_str_release(&device);
+    ls_str_release(&isa);
+    return s;
 }
 
 ls_status ls_compiled_recipe_make(ls_compiled_recipe *c, const ls_recipe_arg *arg, int64_t rank,
                                   const ls_elsewhere *where)
 {
-    *c = (ls_compiled_recipe){ .network = where ? where->network : (ls_collective_speed){ 0 } };
-    LS_TRY(ls_recipe_load(&c->recipe, arg->name, arg->n_sets, arg->sets));
-    const ls_status s = compiled_recipe_compile(c, rank, where ? where->ranks_per_host : 0);
+    *c = (ls_compiled_recipe){ .network = where ? where->network : (ls_collective_speed){ 0 },
+                               .machine = where ? where->machine : NULL };
+    LS_TRY(load(&c->recipe, arg, c->machine));
+    const ls_status s = compiled_recipe_compile(c, rank, where);
     if (s != LS_OK) {
         ls_calibration_release(&c->store);
         ls_recipe_destroy(&c->recipe);

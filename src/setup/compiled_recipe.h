@@ -2,6 +2,7 @@
  * `explain` and `inspect` look at. */
 #pragma once
 #include "plan/describe.h"
+#include "plan/machine.h"
 #include "recipe/recipe_arg.h"
 #include "setup.h"
 
@@ -13,13 +14,19 @@ typedef struct ls_compiled_recipe {
     const ls_calibration *calibration; /* NULL: not measured here */
     int ranks;
     ls_collective_speed network; /* between hosts, as it was given; zeros: as measured */
+    const ls_machine *machine;   /* as in ls_elsewhere */
+    int ranks_per_host;          /* 0: all ranks are on one host */
 } ls_compiled_recipe;
 
 /* Where ranks would run. */
 typedef struct ls_elsewhere {
-    int64_t ranks_per_host;      /* 0: all ranks are on one host */
-    ls_collective_speed network; /* between hosts; zeros: as `doctor` measured it */
+    int64_t ranks_per_host;      /* 0: as many as the machine's hosts have; without one, all on one host */
+    ls_collective_speed network; /* between hosts; zeros: as the machine has it, or `doctor` measured it */
+    const ls_machine *machine;   /* NULL: hosts like this one. It outlives what is compiled for it */
 } ls_elsewhere;
+
+/* Ranks of a host, of `ranks` in all; 0: all of them are on one. `where` may be NULL. */
+int64_t ls_elsewhere_ranks(const ls_elsewhere *where, int64_t ranks);
 
 /* Compiles the step as rank `rank` would run it. With `workers: {min, max}` there are max ranks.
  * `where` NULL: on one host. LS_E_USAGE if `rank` is out of range. Starts no rank and

@@ -22,6 +22,7 @@
 #include "nn/measure.h"
 #include "ops/rules.h"
 #include "passes/autodiff.h"
+#include "passes/pipeline_order.h"
 #include "passes/stages.h"
 #include "state_lists.h"
 
@@ -426,6 +427,9 @@ ls_status ls_compile(ls_compiled *c, ls_build_fn build, const void *config, cons
     c->loss_scaling = ls_precision_has_f16(&precision);
     LS_TRY(ls_parallel_share(&c->share, &o->parallel, o->micro_batches));
     c->unrolled = ls_parallel_stages(&o->parallel) > 1 ? c->share.count : 1;
+    const ls_pipeline_shape shape = ls_parallel_pipeline(&o->parallel, c->share.count);
+    LS_TRY(ls_pipeline_check(&shape));
+    LS_TRY(ls_pipeline_idle(&c->idle, &shape));
     c->tree_buffers = tree_buffers(ls_compiled_runs(c), o->accumulation);
     if (o->micro_batch < 1 || o->micro_batches < 1 || c->eval_batch < 1)
         return ls_fail(LS_E_USAGE,

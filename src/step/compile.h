@@ -31,6 +31,8 @@ typedef struct ls_compiled {
     ls_share share; /* which of the step's micro-batches this rank runs */
     int64_t
         unrolled; /* micro-batches that a run of `micro` computes: all of this rank in a pipeline, else one */
+    double
+        idle; /* of a pipeline: the share of a step in which a rank waits, if all stages take equally long */
     int64_t micro_batch, micro_batches, classes;
     int64_t eval_batch; /* samples of a run of `eval`, or of a predictor */
     bool loss_scaling, clipping, averaging, mean_of_means, padding;
@@ -94,8 +96,5 @@ ls_status ls_compile_predictions(ls_compiled *out, const ls_graph *model, int64_
 /* FLOPs of a step on this rank: its runs of `micro` and one of `update`. */
 double ls_compiled_flops(const ls_compiled *c);
 double ls_compiled_model_flops(
-    const ls_compiled *c); /* without what activation checkpointing computes again */
-/* The part of a step in which a stage of a pipeline has nothing to do, (p - 1) / (m + p - 1) of p stages and
- * m micro-batches, if all stages take equally long. */
-double ls_pipeline_idle(const ls_compiled *c);
+    const ls_compiled *c);                        /* without what activation checkpointing computes again */
 double ls_compiled_seconds(const ls_compiled *c); /* 0 without a calibration */

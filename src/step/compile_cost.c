@@ -1,5 +1,4 @@
-/* compile_cost.c - what a compiled step costs: FLOPs, seconds, the time in which a stage of a pipeline waits.
- */
+/* compile_cost.c - what a compiled step costs: FLOPs and seconds. */
 #include "compile.h"
 
 double ls_compiled_flops(const ls_compiled *c)
@@ -16,17 +15,10 @@ double ls_compiled_model_flops(const ls_compiled *c)
     return ls_compiled_flops(c) - (double)ls_compiled_runs(c) * again;
 }
 
-double ls_pipeline_idle(const ls_compiled *c)
-{
-    const double others = c->units.sharding.stages > 1 ? c->units.sharding.stages - 1 : 0;
-    return others / ((double)c->share.count + others);
-}
-
 double ls_compiled_seconds(const ls_compiled *c)
 {
     double micro = c->plans[LS_MICRO]->seconds, update = c->plans[LS_UPDATE]->seconds;
     const bool known = micro > 0 && (update > 0 || !c->plans[LS_UPDATE]->n_kernels);
     /* a stage of a pipeline waits for the first micro-batch, or after its last one */
-    const double waits = ls_pipeline_idle(c);
-    return known ? (double)ls_compiled_runs(c) * micro / (1 - waits) + update : 0;
+    return known ? (double)ls_compiled_runs(c) * micro / (1 - c->idle) + update : 0;
 }

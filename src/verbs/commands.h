@@ -118,6 +118,7 @@ typedef struct ls_data_opts {
 typedef struct ls_plan_command_opts {
     ls_recipe_arg recipe;
     ls_elsewhere where;
+    const char *machine; /* --machine: a file, or the name of a bundled machine. NULL: hosts like this one */
     int n_compare;
     /* "KEY=VALUE,VALUE,...": compares the cross product of all these */
     const char *const *compare;

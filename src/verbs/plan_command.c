@@ -7,8 +7,10 @@
 #include "base/shown.h"
 #include "base/str.h"
 #include "plan_compare.h"
+#include "plan_machine.h"
 #include "plan_search.h"
 #include "plan_stages.h"
+#include "recipe/machine_file.h"
 #include "recipe/shared_model.h"
 #include "step_cost.h"
 #include "step/replicas.h"
@@ -202,7 +204,13 @@ static void time_text(ls_str *out, const ls_compiled_recipe *c, const ls_step_co
                       ls_format_duration(a, cost->seconds * (double)steps), (long long)steps);
     ls_str_add(out, "\n");
     const char *source = c->calibration->source;
-    if (*source)
+    if (*source && c->machine)
+        ls_str_printf(
+            out,
+            "        not measured, but by the figures of %s; assumed: %.0f %% of the peak in products, "
+            "90 %% of memory\n",
+            source, 100 * c->machine->device.efficiency);
+    else if (*source)
         ls_str_printf(out,
                       "        not measured, but by %s; assumed: half of it in products, 90 %% of memory, 3 "
                       "us a kernel\n%s",
@@ -215,6 +223,9 @@ static void time_text(ls_str *out, const ls_compiled_recipe *c, const ls_step_co
             "        of %d kernels %d were not measured with these shapes, but estimated from others: "
             "--measure runs them\n",
             cost->kernels, cost->kernels - cost->measured);
+    if (cost->sent > 0)
+        ls_str_printf(out, "        between hosts a rank sends %.0f messages a step, %s each at most\n",
+                      cost->sent, ls_format_bytes(a, (uint64_t)cost->piece));
     if (c->step.parallel.ranks_per_host > 0 && c->step.parallel.ranks_per_host < c->ranks &&
         !(c->calibration->wires[LS_SPEED_NETWORK].bandwidth > 0))
         ls_str_add(out,
@@ -261,12 +272,15 @@ static void promise_text(ls_str *out, const ls_compiled_recipe *c, const ls_step
 }
 
 static ls_status plan_text(const ls_ui *ui, const ls_compiled_recipe *c, const ls_step_cost *cost,
-                           const ls_plan_stage *stages)
+                           const ls_plan_stages *stages)
 {
     ls_str s = { 0 };
     head_text(&s, c, cost);
+    ls_plan_host host;
+    ls_plan_host_of(&host, c, cost);
+    ls_plan_host_text(&s, &host, c);
     memory_text(&s, c, cost);
-    ls_plan_stages_text(&s, stages, c);
+    ls_plan_stages_text(&s, stages, c, cost);
     collectives_text(&s, cost);
     copies_text(&s, cost);
     time_text(&s, c, cost);
@@ -300,7 +314,7 @@ static ls_status digests_json(ls_json *j, const ls_compiled_recipe *c)
 }
 
 static ls_status plan_json(const ls_ui *ui, const ls_compiled_recipe *c, const ls_step_cost *cost,
-                           const ls_plan_stage *stages)
+                           const ls_plan_stages *stages)
 {
     ls_json j = { 0 };
     ls_str layout = { 0 };
@@ -316,7 +330,10 @@ static ls_status plan_json(const ls_ui *ui, const ls_compiled_recipe *c, const l
     ls_json_int(&j, "frozen", ls_units_frozen(&c->step.units));
     ls_json_int(&j, "micro_batches", c->step.micro_batches);
     ls_step_cost_json(&j, "rank", cost);
-    ls_plan_stages_json(&j, stages, c);
+    ls_plan_host host;
+    ls_plan_host_of(&host, c, cost);
+    ls_plan_host_json(&j, &host, c);
+    ls_plan_stages_json(&j, stages, c, cost);
     const ls_status digests = digests_json(&j, c);
     if (digests != LS_OK) {
         ls_str_release(&j.out);
@@ -335,7 +352,7 @@ static ls_status plan_json(const ls_ui *ui, const ls_compiled_recipe *c, const l
     return ls_print_result(ui->out, &j.out);
 }
 
-ls_status ls_plan_command(const ls_plan_command_opts *o, const ls_ui *ui)
+static ls_status plan_run(const ls_plan_command_opts *o, const ls_ui *ui)
 {
     if (o->n_compare)
         return ls_plan_compare(o, ui);
@@ -350,11 +367,28 @@ ls_status ls_plan_command(const ls_plan_command_opts *o, const ls_ui *ui)
         return s;
     }
     ls_step_cost_of(&cost, &c);
-    ls_plan_stage *stages = NULL;
-    s = ls_plan_stages_make(&stages, &cost, &c, o);
+    ls_plan_stages stages;
+    s = ls_plan_stages_make(&stages, &cost, &c, &o->recipe, &o->where, o->measure);
     if (s == LS_OK)
-        s = (o->json ? plan_json : plan_text)(ui, &c, &cost, stages);
-    free(stages);
+        s = (o->json ? plan_json : plan_text)(ui, &c, &cost, &stages);
+    ls_plan_stages_release(&stages);
     ls_compiled_recipe_release(&c);
+    return s;
+}
+
+ls_status ls_plan_command(const ls_plan_command_opts *given, const ls_ui *ui)
+{
+    ls_plan_command_opts o = *given;
+    ls_machine m;
+    ls_arena a;
+    ls_arena_init(&a);
+    ls_status s = o.machine ? ls_machine_load(&m, &a, o.machine) : LS_OK;
+    if (s != LS_OK) {
+        s = ls_fail_in(s, "--machine");
+    } else {
+        o.where.machine = o.machine ? &m : NULL;
+        s = plan_run(&o, ui);
+    }
+    ls_arena_release(&a);
     return s;
 }

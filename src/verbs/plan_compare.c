@@ -11,6 +11,7 @@
 #include "base/str.h"
 #include "base/sys.h"
 #include "pages/step_page.h"
+#include "plan_stages.h"
 #include "step_cost.h"
 #include "value_list.h"
 
@@ -102,18 +103,22 @@ static ls_status fill(table *t, int k, const ls_plan_command_opts *o)
     ls_status s = LS_OK;
     for (int i = 0; i < t->n_axes && s == LS_OK; i++)
         s = ls_str_status(&made[i]);
+    const ls_recipe_arg recipe = { .name = o->recipe.name, .n_sets = n + t->n_axes, .sets = sets };
     if (s == LS_OK)
-        s = ls_compiled_recipe_make(
-            &step, &(ls_recipe_arg){ .name = o->recipe.name, .n_sets = n + t->n_axes, .sets = sets }, 0,
-            &o->where);
+        s = ls_compiled_recipe_make(&step, &recipe, 0, &o->where);
     if (s == LS_OK) {
         c->ranks = step.ranks;
         c->samples = step.recipe->train.global_batch;
         ls_step_cost_of(&c->cost, &step);
-        if (o->html)
+        ls_plan_stages stages;
+        s = ls_plan_stages_make(&stages, &c->cost, &step, &recipe, &o->where, false);
+        c->cost.memory = stages.memory;
+        ls_plan_stages_release(&stages);
+        if (o->html && s == LS_OK)
             s = add_view(t, k, &step);
         ls_compiled_recipe_release(&step);
-    } else {
+    }
+    if (s != LS_OK) {
         c->refused = true;
         snprintf(c->why, sizeof c->why, "%s", ls_error_message());
         if (o->html)
@@ -191,7 +196,7 @@ static void total_cell(char out[48], const column *c, int what)
     bytes_cell(out, of[what]);
 }
 
-enum { FLOPS, STEP, COMMUNICATION, RATE, MOVED, TO_DEVICE, TO_HOST };
+enum { FLOPS, STEP, IDLE, COMMUNICATION, RATE, MOVED, TO_DEVICE, TO_HOST };
 static void number_cell(char out[48], const column *c, int what)
 {
     const ls_step_cost *s = &c->cost;
@@ -203,6 +208,8 @@ static void number_cell(char out[48], const column *c, int what)
         bytes_cell(out, (size_t)(what == TO_HOST ? s->transfers.to_host : s->transfers.to_device));
     else if (what == STEP && s->seconds > 0)
         ls_snprintf(out, 48, "%.2f ms", 1e3 * s->seconds);
+    else if (what == IDLE && s->idle > 0)
+        ls_snprintf(out, 48, "%.0f %%", 100 * s->idle);
     else if (what == COMMUNICATION && s->communication > 0)
         ls_snprintf(out, 48, "%.2f ms", 1e3 * s->communication);
     else if (what == RATE && s->seconds > 0)
@@ -295,6 +302,7 @@ static ls_status table_text(const table *t, const ls_ui *ui)
     row(&p, "copied from the device", number_cell, TO_HOST);
     row(&p, "arithmetic of a rank", number_cell, FLOPS);
     row(&p, "time of a step, about", number_cell, STEP);
+    row(&p, "of it, ranks wait for stages", number_cell, IDLE);
     row(&p, "  of it collectives", number_cell, COMMUNICATION);
     row(&p, "samples a second", number_cell, RATE);
     row(&p, "same bits as other layouts", bits_cell, 0);

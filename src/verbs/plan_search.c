@@ -12,14 +12,15 @@
 #include "base/shown.h"
 #include "base/sys.h"
 #include "lockstep/recipe.h"
+#include "plan_stages.h"
 #include "step_cost.h"
 
-enum { MESH, DATA, RESHARD, SEQUENCE, RECOMPUTE, MICRO, KEYS };
-static const char *const NAMES[KEYS] = {
-    "parallel.mesh",     "parallel.data",      "parallel.reshard_after_forward",
-    "parallel.sequence", "parallel.recompute", "train.micro_batch"
-};
-enum { VALUE = 64, MOST = 512, SHOWN = 10, MEASURED = 12 };
+enum { MESH, SCHEDULE, DATA, RESHARD, SEQUENCE, RECOMPUTE, MICRO, KEYS };
+static const char *const NAMES[KEYS] = { "parallel.mesh",     "parallel.schedule",
+                                         "parallel.data",     "parallel.reshard_after_forward",
+                                         "parallel.sequence", "parallel.recompute",
+                                         "train.micro_batch" };
+enum { VALUE = 64, MOST = 4096, SHOWN = 10, MEASURED = 12 };
 
 typedef struct candidate {
     char value[KEYS][VALUE]; /* "": as the recipe has it */
@@ -58,15 +59,96 @@ static ls_status add(search *s, const candidate *like)
     return LS_OK;
 }
 
-/* Of one mesh with `data` data ranks and `sums` ranks over which gradients are summed: how parameters lie
- * over these, and the halves of the largest micro-batch. */
-static ls_status add_mesh(search *s, const candidate *mesh, int64_t data, int64_t sums, bool tensor,
-                          bool hybrid)
+/* The recipe with a candidate's settings. */
+typedef struct settings {
+    ls_recipe_arg recipe;
+    char text[KEYS][VALUE + 48];
+    const char **sets;
+} settings;
+
+static ls_status settings_make(settings *out, const search *s, const candidate *c)
+{
+    const ls_recipe_arg *r = &s->o->recipe;
+    LS_TRY(ls_sys_have(out->sets = ls_sys_calloc((size_t)r->n_sets + KEYS, sizeof *out->sets)));
+    int n = 0;
+    for (int k = 0; k < KEYS; k++)
+        if (c->value[k][0]) {
+            snprintf(out->text[k], sizeof out->text[k], "%s=%s", NAMES[k], c->value[k]);
+            out->sets[n++] = out->text[k];
+        }
+    for (int i = 0; i < r->n_sets; i++)
+        out->sets[n++] = r->sets[i];
+    out->recipe = (ls_recipe_arg){ .name = r->name, .n_sets = n, .sets = out->sets };
+    return LS_OK;
+}
+
+static ls_status compile(ls_compiled_recipe *step, const search *s, const candidate *c)
+{
+    settings with;
+    LS_TRY(settings_make(&with, s, c));
+    const ls_status status = ls_compiled_recipe_make(step, &with.recipe, 0, &s->o->where);
+    free(with.sets);
+    return status;
+}
+
+/* The cost of a step, whose ranks may have different stages, and the memory of the rank that needs most. */
+static ls_status cost_of(ls_step_cost *cost, const ls_compiled_recipe *step, const search *s,
+                         const candidate *c, bool measure)
+{
+    settings with;
+    ls_plan_stages stages;
+    ls_step_cost_of(cost, step);
+    LS_TRY(settings_make(&with, s, c));
+    const ls_status status = ls_plan_stages_make(&stages, cost, step, &with.recipe, &s->o->where, measure);
+    cost->memory = stages.memory;
+    ls_plan_stages_release(&stages);
+    free(with.sets);
+    return status;
+}
+
+/* The axes of a mesh besides dp. */
+typedef struct axes {
+    int64_t pipeline, context, tensor;
+} axes;
+
+static void mesh_text(char text[VALUE], int64_t data, const axes *a)
+{
+    const struct {
+        const char *name;
+        int64_t size;
+    } all[] = { { "pp", a->pipeline }, { "cp", a->context }, { "tp", a->tensor } };
+    int n = snprintf(text, VALUE, "{dp: %lld", (long long)data);
+    for (int i = 0; i < 3; i++)
+        if (all[i].size > 1)
+            n += snprintf(text + n, (size_t)(VALUE - n), ", %s: %lld", all[i].name, (long long)all[i].size);
+    snprintf(text + n, (size_t)(VALUE - n), "}");
+}
+
+/* Of one layout with a micro-batch: the schedules of its pipeline. That of gpipe takes as long as 1f1b, in
+ * more memory. With fewer micro-batches than ranks most of the time is lost. */
+static ls_status add_schedules(search *s, candidate *c, int64_t data, const axes *a, int64_t micro)
+{
+    static const char *const SCHEDULES[] = { "1f1b", "zero_bubble", "interleaved" };
+    const int64_t runs = s->global_batch / (data * micro);
+    if (a->pipeline < 2)
+        return add(s, c);
+    for (int k = 0; k < 3 && runs >= a->pipeline; k++) {
+        snprintf(c->value[SCHEDULE], VALUE, "%s", SCHEDULES[k]);
+        if (k < 2 || runs % a->pipeline == 0)
+            LS_TRY(add(s, c));
+    }
+    return LS_OK;
+}
+
+/* Of one mesh with `data` data ranks: how parameters lie over the ranks that sum gradients, and the halves of
+ * the largest micro-batch. */
+static ls_status add_mesh(search *s, const candidate *mesh, int64_t data, const axes *a, bool hybrid)
 {
     static const char *const WAYS[][2] = { { "fsdp", "true" }, { "fsdp", "false" }, { "ddp", "" } };
     static const char *const BLOCKS[][2] = { { "hybrid", "true" }, { "hybrid", "false" } };
+    const int64_t sums = data * a->context;
     for (int way = 0; way < (hybrid ? 2 : sums > 1 ? 3 : 1); way++)
-        for (int sequence = 0; sequence < (tensor ? 2 : 1); sequence++)
+        for (int sequence = 0; sequence < (a->tensor > 1 ? 2 : 1); sequence++)
             for (int recompute = 0; recompute < 2; recompute++)
                 for (int64_t micro = s->global_batch / data, k = 0; micro >= 1 && k < 8; micro /= 2, k++) {
                     candidate c = *mesh;
@@ -74,88 +156,62 @@ static ls_status add_mesh(search *s, const candidate *mesh, int64_t data, int64_
                         snprintf(c.value[DATA], VALUE, "%s", hybrid ? BLOCKS[way][0] : WAYS[way][0]);
                         snprintf(c.value[RESHARD], VALUE, "%s", hybrid ? BLOCKS[way][1] : WAYS[way][1]);
                     }
-                    if (tensor)
+                    if (a->tensor > 1)
                         snprintf(c.value[SEQUENCE], VALUE, "%s", sequence ? "true" : "false");
                     snprintf(c.value[RECOMPUTE], VALUE, "%s", recompute ? "units" : "none");
                     snprintf(c.value[MICRO], VALUE, "%lld", (long long)micro);
-                    LS_TRY(add(s, &c));
+                    LS_TRY(add_schedules(s, &c, data, a, micro));
                     if (micro % 2)
                         break;
                 }
     return LS_OK;
 }
 
-static ls_status compile(ls_compiled_recipe *step, const search *s, const candidate *c)
-{
-    const ls_recipe_arg *r = &s->o->recipe;
-    char text[KEYS][VALUE + 48];
-    const char **sets = ls_sys_calloc((size_t)r->n_sets + KEYS, sizeof *sets);
-    LS_TRY(ls_sys_have(sets));
-    int n = 0;
-    for (int k = 0; k < KEYS; k++)
-        if (c->value[k][0]) {
-            snprintf(text[k], sizeof text[k], "%s=%s", NAMES[k], c->value[k]);
-            sets[n++] = text[k];
-        }
-    for (int i = 0; i < r->n_sets; i++)
-        sets[n++] = r->sets[i];
-    const ls_status status = ls_compiled_recipe_make(
-        step, &(ls_recipe_arg){ .name = r->name, .n_sets = n, .sets = sets }, 0, &s->o->where);
-    free(sets);
-    return status;
-}
-
-static void mesh_text(char text[VALUE], int data, int context, int tensor)
-{
-    char cp[20] = "", tp[20] = "";
-    if (context > 1)
-        snprintf(cp, sizeof cp, ", cp: %d", context);
-    if (tensor > 1)
-        snprintf(tp, sizeof tp, ", tp: %d", tensor);
-    snprintf(text, VALUE, "{dp: %d%s%s}", data, cp, tp);
-}
-
-/* The largest number of ranks that can split tokens: 1 if the model has none. */
-static ls_status most_context(int64_t *most, const search *s)
+/* The largest size of one axis, beside dp, that is not refused: not every model has tokens, or layers to cut
+ * between. */
+static ls_status most_of(int64_t *most, const search *s, axes *a, int64_t *size)
 {
     *most = 1;
-    for (int64_t context = 2; context <= s->ranks && !s->fixed[MESH]; context *= 2) {
+    for (*size = 2; *size <= s->ranks && !s->fixed[MESH]; *size *= 2) {
         ls_compiled_recipe step;
         candidate c = { 0 };
-        if (s->ranks % context || s->global_batch % (s->ranks / context))
+        if (s->ranks % *size || s->global_batch % (s->ranks / *size))
             continue;
-        mesh_text(c.value[MESH], s->ranks / (int)context, (int)context, 1);
+        mesh_text(c.value[MESH], s->ranks / *size, a);
         const ls_status status = compile(&step, s, &c);
         if (status == LS_E_MEMORY || status == LS_E_STOPPED)
             return status;
         if (status != LS_OK)
             return LS_OK;
         ls_compiled_recipe_release(&step);
-        *most = context;
+        *most = *size;
     }
     return LS_OK;
 }
 
 static ls_status list(search *s)
 {
-    const int64_t host = s->o->where.ranks_per_host > 0 ? s->o->where.ranks_per_host : s->ranks;
-    int64_t most;
-    LS_TRY(most_context(&most, s));
-    for (int64_t tensor = 1; tensor <= s->ranks && tensor <= host; tensor *= 2)
-        for (int64_t context = 1; context <= most && tensor * context <= s->ranks; context *= 2) {
-            const int64_t data = s->ranks / (tensor * context);
-            candidate c = { 0 };
-            if (s->ranks % (tensor * context) || s->global_batch % data)
-                continue;
-            if (s->ranks > 1)
-                mesh_text(c.value[MESH], (int)data, (int)context, (int)tensor);
-            LS_TRY(add_mesh(s, &c, data, data * context, tensor > 1, false));
-        }
+    const int64_t given = ls_elsewhere_ranks(&s->o->where, s->ranks), host = given ? given : s->ranks;
+    axes most = { 1, 1, host < s->ranks ? host : s->ranks }, a = { 1, 1, 1 };
+    LS_TRY(most_of(&most.context, s, &a, &a.context));
+    a = (axes){ 1, 1, 1 };
+    LS_TRY(most_of(&most.pipeline, s, &a, &a.pipeline));
+    for (a.tensor = 1; a.tensor <= most.tensor; a.tensor *= 2)
+        for (a.context = 1; a.context <= most.context; a.context *= 2)
+            for (a.pipeline = 1; a.pipeline <= (a.context > 1 ? 1 : most.pipeline); a.pipeline *= 2) {
+                const int64_t parts = a.tensor * a.context * a.pipeline, data = s->ranks / parts;
+                candidate c = { 0 };
+                if (!data || s->ranks % parts || s->global_batch % data)
+                    continue;
+                if (s->ranks > 1)
+                    mesh_text(c.value[MESH], data, &a);
+                LS_TRY(add_mesh(s, &c, data, &a, false));
+            }
     if (host > 1 && host < s->ranks && s->global_batch % s->ranks == 0) {
         candidate c = { 0 };
         snprintf(c.value[MESH], VALUE, "{dp: %lld, shard: %lld}", (long long)(s->ranks / host),
                  (long long)host);
-        LS_TRY(add_mesh(s, &c, s->ranks, s->ranks, false, true));
+        LS_TRY(add_mesh(s, &c, s->ranks, &(axes){ 1, 1, 1 }, true));
     }
     return LS_OK;
 }
@@ -180,11 +236,11 @@ static ls_status try(search *s, candidate *c, bool measure)
                          "--search ranks by time, and nothing was measured with %d thread%s: run "
                          "`lockstep doctor` first, or add --measure",
                          step.step.device.threads, step.step.device.threads == 1 ? "" : "s");
+    if (status == LS_OK)
+        status = cost_of(&cost, &step, s, c, measure);
     if (status == LS_OK) {
-        ls_step_cost_of(&cost, &step);
-        const int64_t host = s->o->where.ranks_per_host > 0 && s->o->where.ranks_per_host < step.ranks
-                                 ? s->o->where.ranks_per_host
-                                 : step.ranks;
+        const int64_t given = step.ranks_per_host,
+                      host = given > 0 && given < step.ranks ? given : step.ranks;
         const ls_step_memory *m = &cost.memory;
         c->memory = m->apart ? m->device : m->total + cost.messages + m->plans.node / (size_t)host;
         c->seconds = cost.seconds;
@@ -237,13 +293,22 @@ static void settings_text(ls_str *out, const candidate *c, const char *before)
 
 static void short_text(ls_str *out, const candidate *c)
 {
-    static const char *const SHORT[KEYS] = { "mesh ", "", "reshard ", "sequence ", "recompute ", "" };
+    static const char *const SHORT[KEYS] = { "mesh ", "", "", "reshard ", "sequence ", "recompute ", "" };
     for (int k = 0; k < MICRO; k++)
         if (c->value[k][0])
             ls_str_printf(out, "  %s%s", SHORT[k], c->value[k]);
 }
 
-/* The winner against what differs from it in one key alone. */
+/* Whether a candidate differs from the best in one key alone. Another mesh may bring another schedule. */
+static bool differs_in(const search *s, const candidate *c, int key)
+{
+    const candidate *best = &s->c[0];
+    bool other = strcmp(c->value[key], best->value[key]) != 0;
+    for (int k = 0; k < KEYS; k++)
+        other = other && (k == key || (key == MESH && k == SCHEDULE) || !strcmp(c->value[k], best->value[k]));
+    return other;
+}
+
 static void reasons_text(ls_str *out, const search *s)
 {
     char memory[32];
@@ -251,10 +316,10 @@ static void reasons_text(ls_str *out, const search *s)
     for (int key = 0; key < KEYS; key++)
         for (int i = 1; i < s->n; i++) {
             const candidate *c = &s->c[i];
-            bool other = strcmp(c->value[key], best->value[key]) != 0;
-            for (int k = 0; k < KEYS; k++)
-                other = other && (k == key || !strcmp(c->value[k], best->value[k]));
-            if (!other)
+            bool again = false; /* the same value, with a slower schedule */
+            for (int k = 1; k < i; k++)
+                again = again || (differs_in(s, &s->c[k], key) && !strcmp(s->c[k].value[key], c->value[key]));
+            if (again || !differs_in(s, c, key))
                 continue;
             ls_str_printf(out, "  %s %s, not %s: that ", NAMES[key], best->value[key], c->value[key]);
             if (c->outcome == REFUSED)

@@ -30,6 +30,17 @@ static double copy_seconds(const ls_transfers *t, const ls_calibration *c)
                : 0;
 }
 
+/* Messages between hosts; a collective over fewer hosts has larger ones. */
+static void count_messages(ls_step_cost *out, const ls_compiled *s, int hosts)
+{
+    for (int program = LS_MICRO; program <= LS_UPDATE; program++) {
+        const ls_plan *p = s->plans[program];
+        for (int i = 0; i < p->n_collectives; i++)
+            out->sent += (double)(program == LS_MICRO ? out->runs : 1) * p->collectives[i].messages;
+    }
+    out->piece = hosts > 1 ? ls_piece_bytes(hosts) : 0;
+}
+
 void ls_step_cost_of(ls_step_cost *out, const ls_compiled_recipe *c)
 {
     const ls_compiled *s = &c->step;
@@ -37,6 +48,7 @@ void ls_step_cost_of(ls_step_cost *out, const ls_compiled_recipe *c)
                            .micro_batch = s->micro_batch,
                            .runs = ls_compiled_runs(s),
                            .flops = ls_compiled_flops(s),
+                           .idle = s->idle,
                            .seconds = ls_compiled_seconds(s) };
     out->n_traffic = ls_plan_traffic(out->traffic, 0, s->plans[LS_MICRO], ls_compiled_runs(s));
     out->n_traffic = ls_plan_traffic(out->traffic, out->n_traffic, s->plans[LS_UPDATE], 1);
@@ -56,6 +68,7 @@ void ls_step_cost_of(ls_step_cost *out, const ls_compiled_recipe *c)
     const ls_parallel *p = &s->parallel;
     if (p->ranks_per_host > 0 && p->ranks_per_host < c->ranks)
         out->messages = ls_message_bytes(c->ranks);
+    count_messages(out, s, c->ranks / (p->ranks_per_host > 0 ? p->ranks_per_host : c->ranks));
     out->loader = loader_bytes(s);
     out->same_bits = ls_setup_same_bits(out->why, c->recipe, s);
 }
@@ -138,6 +151,7 @@ void ls_step_cost_json(ls_json *j, const char *key, const ls_step_cost *s)
     }
     ls_json_close_array(j);
     ls_json_f64(j, "bytes", s->bytes);
+    ls_json_f64(j, "messages_sent", s->sent);
     if (s->memory.apart)
         transfers_json(j, &s->transfers);
     ls_json_bool(j, "same_bits", s->same_bits);

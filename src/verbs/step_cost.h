@@ -14,11 +14,14 @@ typedef struct ls_step_cost {
     int n_traffic;
     ls_transfers transfers; /* of the step, without evaluation */
     int64_t collectives;
-    double bytes; /* that collectives bring to this rank */
+    double sent;   /* messages that this rank sends to other hosts in a step */
+    int64_t piece; /* the most bytes of one of them */
+    double bytes;  /* that collectives bring to this rank */
     double flops;
     /* Of a step; of its collectives; of its copies to and from a device whose memory is its own, without what
      * is offloaded. 0 without a calibration. */
     double seconds, communication, copying;
+    double idle;            /* of a pipeline: the share of the seconds for which a rank waits for others */
     int kernels, measured;  /* kernel calls of the two programs; how many were measured as they are */
     bool same_bits;         /* every layout of the same micro-batches computes the same bits */
     char why[LS_WHY_BYTES]; /* if not: the reason */

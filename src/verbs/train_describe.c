@@ -60,7 +60,7 @@ void ls_train_describe(const ls_loop *l, const ls_train_start *start)
         if (c->units.sharding.stages > 1)
             ls_snprintf(share, sizeof share,
                         ", %lld of them on each rank, which is idle for %.0f %% of a step",
-                        (long long)c->share.count, 100 * ls_pipeline_idle(c));
+                        (long long)c->share.count, 100 * c->idle);
     }
     ls_str environment = { 0 };
     ls_train_environment(&environment, l, start->threads_by);

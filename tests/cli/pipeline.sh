@@ -24,8 +24,18 @@ losses() { grep -o '"loss":[^,]*' "runs/$1/metrics.jsonl"; }
 diff <(losses whole) <(losses two) || bad "other losses"
 try 0 train llama.yaml --set run.name=four --workers 4 --set 'parallel.mesh={dp: 2, pp: 2}' --set parallel.schedule=gpipe; same four
 
+try 0 train llama.yaml --set run.name=weights --workers 4 --set 'parallel.mesh={pp: 4}' --set parallel.schedule=zero_bubble; same weights; has err "idle for 20 % of a step"
+try 0 train llama.yaml --set run.name=chunks --workers 4 --set 'parallel.mesh={dp: 2, pp: 2}' --set parallel.schedule=interleaved; same chunks
+digests() { grep -o '"kind":"checkpoint","step":[0-9]*\|"model":"[0-9a-f]*","optimizer":"[0-9a-f]*"' "runs/$1/metrics.jsonl"; }
+diff <(losses whole) <(losses weights) || bad "other losses with zero_bubble"
+[ -n "$(digests whole)" ] && diff <(digests whole) <(digests weights) || bad "other digests with zero_bubble"
+diff <(digests whole) <(digests chunks) || bad "other digests with interleaved"
+
 # ---- a stage is killed, is late, and the run goes on in other layouts
-LOCKSTEP_FAULT=kill@200:rank=1 try 0 train llama.yaml --set run.name=killed "${two[@]}" --set failure.max_failures=20; same killed; has err "rank 1: killed by signal 9"
+for schedule in 1f1b zero_bubble interleaved; do
+    LOCKSTEP_FAULT=kill@200:rank=1 try 0 train llama.yaml --set run.name=killed-$schedule "${two[@]}" --set failure.max_failures=20 --set parallel.schedule=$schedule
+    same killed-$schedule; has err "rank 1: killed by signal 9"
+done
 try 0 train llama.yaml --set run.name=moved "${two[@]}" --set train.steps=2
 LOCKSTEP_FAULT=delay@random:seconds=0.002:seed=5 try 0 train llama.yaml --set run.name=moved --set train.steps=5 --workers 4 --set 'parallel.mesh={pp: 4}'
 try 0 train llama.yaml --set run.name=moved --set train.steps=0; has err "continues after step 5"; same moved
@@ -40,9 +50,11 @@ try 0 train gpt2.yaml --set run.name=three --set train.clip_norm=0 --workers 3 -
 # ---- what plan and explain say
 try 0 plan llama.yaml --workers 4 --set 'parallel.mesh={pp: 4}' --set train.micro_batch=8
 has out "^stages  stage 0 \(rank 0\): .* a rank, 18528 parameters"; has out "^        stage 3 \(rank 3\): .* a rank, 10336 parameters"
-has out "a rank is idle for 60 % of a step, .* p = 4 stages and m = 2 micro-batches: a smaller train.micro_batch makes it less"
+has out "a rank is idle for 60 % of a step with 1f1b, p = 4 ranks and m = 2 micro-batches, if all stages take equally long; a smaller train.micro_batch makes it less"
 has out "mailboxes between stages"; has out "^bits    the same on 1, 2, 4, ... ranks"
 try 0 plan llama.yaml "${two[@]}" --json; has out '"idle": *0.2'; has out '"stages": *\['
+try 0 plan llama.yaml "${two[@]}" --set parallel.schedule=interleaved; has out "^stages  stages 0, 2 \(rank 0\): .* a rank, 28832 parameters"
+try 0 plan llama.yaml "${two[@]}" --compare parallel.schedule=gpipe,1f1b,zero_bubble,interleaved; has out "^of it, ranks wait for stages +20 % +20 % +8 % +11 %"
 try 0 explain llama.yaml "${two[@]}" --rank 1
 has out "receive activations of micro-batch 3 of stage 0  over pp, 2 ranks, 16384 B received"; has out "send gradients of micro-batch 3 of stage 1  over pp, 2 ranks, 16384 B sent"
 has out "^1 x program micro \(16 samples each; micro-batches 0, 1, 2, 3 of 4\)"
@@ -50,7 +62,9 @@ has out "^1 x program micro \(16 samples each; micro-batches 0, 1, 2, 3 of 4\)"
 # ---- refusals
 refused 2 "parallel.mesh.*8 stages \(axis pp\), but the model has 4 modules that units names" plan llama.yaml --workers 8 --set 'parallel.mesh={pp: 8}'
 refused 2 "parallel.stages: 1 2 is 2 numbers with the sum 3, but there are 2 stages, and 4 modules" plan llama.yaml "${two[@]}" --set 'parallel.stages=[1, 2]'
-refused 2 "parallel.schedule: one of 1f1b, gpipe is needed here" plan llama.yaml "${two[@]}" --set parallel.schedule=zero_bubble
+refused 2 "parallel.schedule: one of 1f1b, gpipe, zero_bubble, interleaved is needed here" plan llama.yaml "${two[@]}" --set parallel.schedule=dualpipe
+refused 2 "parallel.schedule: interleaved needs a number of micro-batches that 2 ranks of the pipeline divide, and each rank has 1" plan llama.yaml "${two[@]}" --set parallel.schedule=interleaved --set train.micro_batch=16
+refused 2 "parallel.chunks .*: 2 chunks on each of 3 ranks are 6 stages, which do not divide the 9 modules" plan llama.yaml --workers 3 --set 'parallel.mesh={pp: 3}' --set parallel.schedule=interleaved --set model.layers=9 --set train.global_batch=24
 refused 2 "parallel.units: none names no module" plan llama.yaml "${two[@]}" --set parallel.units=none
 refused 2 "parallel.mesh: the stages of axis pp lie on several hosts" plan llama.yaml "${two[@]}" --ranks-per-host 1
 finish

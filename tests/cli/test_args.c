@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "cli/cli.h"
+#include "cli/doctor.h"
+#include "recipe/machine_file.h"
 #include "recipe/recipe_fields.h"
 #include "support/support.h"
 
@@ -398,6 +400,44 @@ static int release(void **state)
     return 0;
 }
 
+/* `doctor --write-machine` writes a file that `plan --machine` reads as the same machine. */
+static void a_measured_machine_is_a_file(void **state)
+{
+    (void)state;
+    char path[256];
+    snprintf(path, sizeof path, "%s", ls_test_path("here.yaml"));
+    const ls_calibration c = { .hardware = "Some \"CPU\" 3",
+                               .device = "cpu",
+                               .arch = "avx2",
+                               .threads = 2,
+                               .flops = 1e11,
+                               .all_flops = 2e11,
+                               .gemm_efficiency = 1.02,
+                               .bytes_memory = 9e9,
+                               .all_memory = 18e9,
+                               .op_overhead = 1e-7 };
+    const ls_collective_speed wires[LS_COLLECTIVE_SPEEDS] = {
+        [LS_SPEED_HOST] = { .latency = 2e-6, .bandwidth = 4e9 },
+        [LS_SPEED_NETWORK] = { .latency = 1e-4, .bandwidth = 1e8, .alone = 6e7, .busy = 0.25 }
+    };
+    ASSERT_OK(ls_doctor_write_machine(path, &c, 4, wires));
+    ls_machine m;
+    ls_arena arena;
+    ls_arena_init(&arena);
+    ASSERT_OK(ls_machine_load(&m, &arena, path));
+    assert_int_equal(m.host.ranks, 4);
+    assert_float_equal(m.device.flops, 2e11, 1);
+    assert_float_equal(m.device.efficiency, 1, 0);
+    assert_float_equal(m.device.bandwidth, 2e10, 1);
+    assert_float_equal(m.network.bandwidth, 1e8, 1);
+    assert_float_equal(m.network.alone, 6e7, 1);
+    assert_float_equal(m.network.busy, 0.25, 1e-9);
+    assert_float_equal(m.link.latency, 2e-6, 1e-12);
+    ASSERT_FAILS(ls_doctor_write_machine("/nowhere/x.yaml", &c, 4, wires), LS_E_IO, "--write-machine",
+                 "/nowhere");
+    ls_arena_release(&arena);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -411,6 +451,7 @@ int main(void)
         cmocka_unit_test(help_has_ranges_words_and_what_is_needed),
         cmocka_unit_test(too_many_options_are_refused),
         cmocka_unit_test(every_verb_has_help_and_examples),
+        cmocka_unit_test(a_measured_machine_is_a_file),
         cmocka_unit_test(examples_have_options_and_words_of_their_verb),
     };
     return cmocka_run_group_tests(tests, NULL, release);

@@ -248,8 +248,9 @@ static void network(void **state)
         ls_parallel parallel = { LS_PARALLEL_DEFAULTS, .ranks_per_host = k ? 2 : 0 };
         parallel.mesh.axes[0].size = 4;
         ls_calibration c = SPEEDS;
+        c.cores = 4;
         if (k == 2)
-            c.wires[LS_SPEED_NETWORK] = (ls_collective_speed){ 1e-3, 1e6 };
+            c.wires[LS_SPEED_NETWORK] = (ls_collective_speed){ .latency = 1e-3, .bandwidth = 1e6 };
         ls_graph *g;
         ls_plan *p;
         ASSERT_OK(ls_graph_create(&g, "micro"));
@@ -280,7 +281,7 @@ static void turns(void **state)
         ls_parallel parallel = { LS_PARALLEL_DEFAULTS };
         parallel.mesh.axes[0].size = 4;
         ls_calibration c = SPEEDS;
-        c.wires[LS_SPEED_HOST] = (ls_collective_speed){ k ? 1e-3 : 1e-9, 1e9 };
+        c.wires[LS_SPEED_HOST] = (ls_collective_speed){ .latency = k ? 1e-3 : 1e-9, .bandwidth = 1e9 };
         ls_graph *g;
         ls_plan *p;
         ASSERT_OK(ls_graph_create(&g, "micro"));
@@ -296,7 +297,8 @@ static void turns(void **state)
     assert_float_equal(seconds[1], seconds[0] + 2e-3, 1e-6);
 }
 
-/* Ranks side by side share memory: what streams more than caches hold takes its share of all of it. */
+/* Ranks side by side share memory: what streams more than caches hold takes its share of all of it. Four
+ * ranks share two cores, too. */
 static void crowd(void **state)
 {
     (void)state;
@@ -304,8 +306,7 @@ static void crowd(void **state)
     ASSERT_OK(ls_device_open(&d, "ref", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
     double seconds[2][3];
     for (int size = 0; size < 2; size++)
-        for (int k = 0; k < 3;
-             k++) { /* one rank, two on a host of two cores, four on it: as two on larger hosts */
+        for (int k = 0; k < 3; k++) { /* one rank, two and four on a host of two cores */
             ls_parallel parallel = { LS_PARALLEL_DEFAULTS };
             parallel.mesh.axes[0].size = 1 << k;
             ls_calibration c = SPEEDS;
@@ -326,7 +327,84 @@ static void crowd(void **state)
     const double bytes = 2.0 * 4 * (1 << 22);
     assert_float_equal(seconds[1][0], bytes / 1e8, 1e-4);
     assert_float_equal(seconds[1][1], 2 * bytes / 1.25e8, 1e-6);
-    assert_float_equal(seconds[1][2], seconds[1][1], 1e-12);
+    assert_float_equal(seconds[1][2], 2 * seconds[1][1], 1e-12);
+    assert_float_equal(seconds[0][2], 2 * seconds[0][1], 1e-12);
+}
+
+/* Seconds of a program over hosts that gathers 250 floats of each of `ranks`, and computes `work` elements
+ * meanwhile. *messages: those that a rank sends. */
+static double gathered(const ls_calibration *c, int ranks, int per_host, int64_t work, double *messages)
+{
+    ls_device d;
+    ls_graph *g;
+    ls_plan *p;
+    ASSERT_OK(ls_device_open(&d, "ref", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
+    ls_parallel parallel = { LS_PARALLEL_DEFAULTS, .ranks_per_host = per_host };
+    parallel.mesh.axes[0].size = ranks;
+    ASSERT_OK(ls_graph_create(&g, "micro"));
+    const ls_gather_attrs over = { .group = "dp", .unit = "u", .ranks = ranks, .to = LS_F32, .via = LS_F32 };
+    if (work)
+        ls_output(g, "z", ls_tanh(g, ls_input(g, "x", LS_TYPE(LS_F32, work))));
+    /* (it starts before, since its operand exists) */
+    ls_value whole = ls_all_gather(g, ls_state(g, "s", LS_TYPE(LS_F32, 250), (ls_init){ 0 }), &over);
+    ls_output(g, "y", ls_tanh(g, whole));
+    ASSERT_OK(ls_graph_finish(g));
+    ASSERT_OK(ls_plan_create(&p, g, &d, &(ls_plan_opts){ .calibration = c, .parallel = &parallel }));
+    const double seconds = p->seconds;
+    *messages = p->collectives[0].messages;
+    ls_plan_destroy(&p);
+    ls_graph_destroy(&g);
+    return seconds;
+}
+
+/* Over hosts: one rank alone does not fill its host's connection, messages cost time, and switches above the
+ * hosts pass less than the hosts' connections do. */
+static void network_of_a_machine(void **state)
+{
+    (void)state;
+    double messages;
+    ls_calibration c = SPEEDS;
+    c.cores = 8;
+    const double none = gathered(&c, 8, 1, 0, &messages), eight = gathered(&c, 8, 2, 0, &messages);
+    c.wires[LS_SPEED_NETWORK] = (ls_collective_speed){ .latency = 1e-3, .bandwidth = 1e6 };
+    /* 8 hosts of a rank: 7 slices of 1000 bytes */
+    assert_float_equal(gathered(&c, 8, 1, 0, &messages), none + 1e-3 + 7e3 / 1e6, 3e-6);
+    assert_float_equal(messages, 7, 0);
+    c.wires[LS_SPEED_NETWORK].message = 1e-4;
+    assert_float_equal(gathered(&c, 8, 1, 0, &messages), none + 1e-3 + 7e3 / 1e6 + 7e-4, 3e-6);
+    /* 4 hosts of two ranks: each receives 3 slices, which the rank alone receives at 4e5 B/s */
+    c.wires[LS_SPEED_NETWORK] = (ls_collective_speed){ .latency = 1e-3, .bandwidth = 1e6, .alone = 4e5 };
+    assert_float_equal(gathered(&c, 8, 2, 0, &messages), eight + 1e-3 + 3e3 / 4e5, 3e-6);
+    assert_float_equal(messages, 3, 0);
+    /* of 7 hosts 6 are behind switches that pass a quarter */
+    c.wires[LS_SPEED_NETWORK] = (ls_collective_speed){ .latency = 1e-3, .bandwidth = 1e6 };
+    c.n_switches = 1;
+    c.switches[0] = (ls_switch_level){ 2, 4 };
+    assert_float_equal(gathered(&c, 8, 1, 0, &messages), none + 1e-3 + 4 * 6e3 / 1e6, 3e-6);
+    c.switches[0].hosts = 8;
+    assert_float_equal(gathered(&c, 8, 1, 0, &messages), none + 1e-3 + 7e3 / 1e6, 3e-6);
+}
+
+/* While messages are under way the communication thread takes a part of a core from computing, if there is no
+ * other. */
+static void computing_beside_messages(void **state)
+{
+    (void)state;
+    double messages;
+    ls_calibration c = SPEEDS;
+    c.cores = 1;
+    c.wires[LS_SPEED_NETWORK] = (ls_collective_speed){ .latency = 1, .bandwidth = 1e6 };
+    const double idle = gathered(&c, 2, 1, 1 << 20, &messages);
+    c.wires[LS_SPEED_NETWORK].busy = 0.5;
+    c.host_cores = 2; /* a core is free */
+    assert_float_equal(gathered(&c, 2, 1, 1 << 20, &messages), idle, 1e-9);
+    c.host_cores = 1;
+    const double work = 8.0 * (1 << 20) / 1e8; /* shorter than the second of the message, so it hides */
+    assert_float_equal(gathered(&c, 2, 1, 1 << 20, &messages), idle, 1e-9);
+    c.wires[LS_SPEED_NETWORK].latency = work / 2; /* work / 2 of messages hide work / 3 of computing */
+    const double half = gathered(&c, 2, 1, 1 << 20, &messages);
+    c.wires[LS_SPEED_NETWORK].busy = 0;
+    assert_float_equal(half - gathered(&c, 2, 1, 1 << 20, &messages), work / 6, 0.01 * work);
 }
 
 static void *one_rank(void *group)
@@ -381,6 +459,8 @@ int main(void)
         cmocka_unit_test(builds_keep_their_files),
         cmocka_unit_test(network),
         cmocka_unit_test(crowd),
+        cmocka_unit_test(network_of_a_machine),
+        cmocka_unit_test(computing_beside_messages),
         cmocka_unit_test(turns),
         cmocka_unit_test(wires),
     };

@@ -178,6 +178,8 @@ static int conditions(const ls_key *k, const char **sets, char (*made)[64])
         sets[n++] = "parallel.mesh={dp: auto, tp: 1}";
     if (!strcmp(k->key, "parallel.schedule") || !strcmp(k->key, "parallel.stages"))
         sets[n++] = "parallel.mesh={dp: auto, pp: 1}";
+    if (!strcmp(k->key, "parallel.chunks"))
+        sets[n++] = "parallel={mesh: {dp: auto, pp: 1}, schedule: interleaved}";
     if (!strncmp(k->key, "precision.scaler", 16) || !strcmp(k->key, "precision.cast_forward_inputs"))
         sets[n++] = "precision.param=f16";
     if (!strncmp(k->key, "eval.generate.", 14))

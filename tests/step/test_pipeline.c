@@ -1,9 +1,11 @@
 /* test_pipeline.c - a model in stages: losses, norms, parameters and evaluations have the bits of one
  * process, with every schedule and beside every other axis. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "lockstep/models.h"
+#include "passes/pipeline_order.h"
 #include "passes/stages.h"
 #include "step/memory.h"
 #include "step/split_model.h"
@@ -47,20 +49,30 @@ static void bits_of_one_process(void **state)
         { 2, 2, LS_SCHEDULE_1F1B, LS_DATA_FSDP, LS_GATHER_AUTO, NULL, "auto", true },
         { 2, 2, LS_SCHEDULE_1F1B, LS_DATA_FSDP, LS_GATHER_COPY, "class:Block", "auto", false },
         { 2, 2, LS_SCHEDULE_GPIPE, LS_DATA_DDP, LS_GATHER_AUTO, NULL, "3 1", false },
+        { 1, 2, LS_SCHEDULE_ZERO_BUBBLE, LS_DATA_FSDP, LS_GATHER_AUTO, NULL, "auto", false },
+        { 1, 4, LS_SCHEDULE_ZERO_BUBBLE, LS_DATA_FSDP, LS_GATHER_AUTO, "class:Block", "auto", true },
+        { 2, 2, LS_SCHEDULE_ZERO_BUBBLE, LS_DATA_FSDP, LS_GATHER_COPY, NULL, "auto", false },
+        { 1, 2, LS_SCHEDULE_INTERLEAVED, LS_DATA_NONE, LS_GATHER_AUTO, NULL, "auto", false },
+        { 1, 4, LS_SCHEDULE_INTERLEAVED, LS_DATA_FSDP, LS_GATHER_AUTO, NULL, "auto", true },
+        { 2, 2, LS_SCHEDULE_INTERLEAVED, LS_DATA_FSDP, LS_GATHER_COPY, "class:Block", "auto", false },
+        { 2, 2, LS_SCHEDULE_INTERLEAVED, LS_DATA_DDP, LS_GATHER_AUTO, NULL, "1 2 2 3", true },
     };
-    for (int untied = 0; untied < 2; untied++) {
+    for (int which = 0; which < 4; which++) {
+        const bool untied = which % 2, many = which / 2; /* stages on each rank */
         job one = staged(1, 1, 1, LS_SCHEDULE_1F1B);
         one.model.tied = !untied;
+        one.model.layers = many ? 8 : 4;
         run_job(&one);
         assert_true(one.losses[STEPS - 1] < one.losses[0]);
         for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
             job j = staged(CASES[i].dp, 1, CASES[i].pp, CASES[i].schedule);
             j.model.tied = !untied;
+            j.model.layers = one.model.layers;
             j.o.parallel.data = CASES[i].data;
             j.o.parallel.gather = CASES[i].gather;
             j.o.parallel.stages = CASES[i].stages;
             j.o.recompute = CASES[i].recompute;
-            if (CASES[i].untied != untied)
+            if (CASES[i].untied != untied || (CASES[i].schedule == LS_SCHEDULE_INTERLEAVED) != many)
                 continue;
             run_job(&j);
             equal(&j, &one);
@@ -80,13 +92,20 @@ static void beside_split_layers(void **state)
 static void in_f64(void **state)
 {
     (void)state;
-    job one = staged(1, 1, 1, LS_SCHEDULE_1F1B), two = staged(1, 1, 2, LS_SCHEDULE_1F1B);
-    one.o.device = two.o.device = "ref";
-    one.o.param = one.o.output = two.o.param = two.o.output = LS_F64;
-    one.o.parallel.reduce = two.o.parallel.reduce = LS_F64;
-    run_job(&one);
-    run_job(&two);
-    equal(&two, &one);
+    job one;
+    for (int k = 0; k < 4; k++) {
+        job j = k ? staged(1, 1, 2,
+                           (ls_pipeline_schedule[]){ 0, LS_SCHEDULE_1F1B, LS_SCHEDULE_ZERO_BUBBLE,
+                                                     LS_SCHEDULE_INTERLEAVED }[k])
+                  : staged(1, 1, 1, LS_SCHEDULE_1F1B);
+        j.o.device = "ref";
+        j.o.param = j.o.output = j.o.parallel.reduce = LS_F64;
+        run_job(&j);
+        if (k)
+            equal(&j, &one);
+        else
+            one = j;
+    }
 }
 
 /* Stages whose devices have memory and queues of their own: messages pass through the hosts, whatever the
@@ -132,15 +151,44 @@ static void checkpoints_go_anywhere(void **state)
     run_job(&two);
     static const struct {
         int dp, pp, from;
-    } CASES[] = { { 1, 1, 1 }, { 1, 4, 1 }, { 2, 2, 0 } };
+        ls_pipeline_schedule schedule;
+    } CASES[] = { { 1, 1, 1, LS_SCHEDULE_1F1B },
+                  { 1, 4, 1, LS_SCHEDULE_ZERO_BUBBLE },
+                  { 2, 2, 0, LS_SCHEDULE_INTERLEAVED } };
     for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
-        job j = staged(CASES[i].dp, 1, CASES[i].pp, LS_SCHEDULE_GPIPE);
+        job j = staged(CASES[i].dp, 1, CASES[i].pp, CASES[i].schedule);
         j.load = path[CASES[i].from];
         j.first = STEPS / 2;
         run_job(&j);
         for (int k = j.first; k < STEPS; k++)
             assert_true(j.losses[k] == one.losses[k] && j.norms[k] == one.norms[k]);
     }
+}
+
+/* ---- orders */
+
+/* Of one forward pass' time f: a backward pass takes 2 f, so m micro-batches take 3 m f, and all schedules
+ * but zero_bubble wait for one pass each way of each other rank; that of a chunk is shorter. */
+static void idle_shares(void **state)
+{
+    (void)state;
+    static const ls_pipeline_schedule ALL[] = { LS_SCHEDULE_GPIPE, LS_SCHEDULE_1F1B, LS_SCHEDULE_ZERO_BUBBLE,
+                                                LS_SCHEDULE_INTERLEAVED };
+    for (int p = 2; p <= 9; p++)
+        for (int64_t m = 1; m <= 3 * p; m++)
+            for (int chunks = 1; chunks <= 5; chunks++)
+                for (int k = 0; k < 4; k++) {
+                    const ls_pipeline_shape s = { ALL[k], p, chunks, m };
+                    double idle;
+                    const bool many = ALL[k] == LS_SCHEDULE_INTERLEAVED;
+                    if (many != (chunks > 1) || (many && m % p && m > 1))
+                        continue;
+                    ASSERT_OK(ls_pipeline_idle(&idle, &s)); /* no rank waits for ever */
+                    assert_true(idle > 0 && idle < 1);
+                    const double waits = ALL[k] == LS_SCHEDULE_ZERO_BUBBLE ? 1.0 / 3 : 1.0 / chunks;
+                    if (m % p == 0)
+                        assert_true(fabs(idle - (p - 1) * waits / ((double)m + (p - 1) * waits)) < 1e-12);
+                }
 }
 
 /* ---- what a stage keeps */
@@ -151,6 +199,7 @@ static ls_compiled compiled(int pp, int rank, ls_pipeline_schedule schedule, int
     job j = staged(1, 1, pp, schedule);
     j.o.parallel.rank = rank;
     j.o.micro_batches = micro_batches;
+    j.model.tied = pp != 2;
     ASSERT_OK(ls_compile(&c, build_decoder, &j.model, &j.o, NULL));
     return c;
 }
@@ -171,6 +220,52 @@ static void schedules_differ_in_memory(void **state)
         const size_t all = arena_of(rank, LS_SCHEDULE_GPIPE, 16), few = arena_of(rank, LS_SCHEDULE_GPIPE, 4);
         assert_true(all > few);
         assert_true(arena_of(rank, LS_SCHEDULE_1F1B, 16) < all - (all - few) / 2);
+        assert_true(arena_of(rank, LS_SCHEDULE_ZERO_BUBBLE, 16) < all);
+    }
+    /* no stage waits for the gradients of the first one, so its order is that of 1f1b */
+    assert_int_equal(arena_of(0, LS_SCHEDULE_ZERO_BUBBLE, 16), arena_of(0, LS_SCHEDULE_1F1B, 16));
+    assert_true(arena_of(1, LS_SCHEDULE_ZERO_BUBBLE, 16) > arena_of(1, LS_SCHEDULE_1F1B, 16));
+}
+
+/* Steps of the last stage before it sends its first gradient. */
+static int until_gradient(ls_pipeline_schedule schedule)
+{
+    ls_compiled c = compiled(2, 1, schedule, 8);
+    const ls_plan *p = c.plans[LS_MICRO];
+    int at = -1;
+    for (int i = p->n_collectives - 1; i >= 0; i--)
+        at = p->collectives[i].kind == LS_SEND ? p->collectives[i].wait : at;
+    assert_true(at > 0);
+    ls_compiled_release(&c);
+    return at;
+}
+
+static void gradients_of_weights_wait(void **state)
+{
+    (void)state;
+    assert_true(until_gradient(LS_SCHEDULE_ZERO_BUBBLE) < until_gradient(LS_SCHEDULE_1F1B));
+}
+
+/* Many ranks and chunks: the pass plays the messages of all ranks, and refuses an order in which they wait
+ * for each other. */
+static void mailboxes_are_enough(void **state)
+{
+    (void)state;
+    static const struct {
+        int pp, chunks, micro_batches;
+        ls_pipeline_schedule schedule;
+    } CASES[] = { { 8, 2, 8, LS_SCHEDULE_INTERLEAVED },  { 4, 4, 12, LS_SCHEDULE_INTERLEAVED },
+                  { 2, 8, 6, LS_SCHEDULE_INTERLEAVED },  { 8, 2, 9, LS_SCHEDULE_ZERO_BUBBLE },
+                  { 16, 2, 5, LS_SCHEDULE_ZERO_BUBBLE }, { 8, 2, 20, LS_SCHEDULE_GPIPE } };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        ls_compiled c;
+        job j = staged(1, 1, CASES[i].pp, CASES[i].schedule);
+        j.model.layers = 16;
+        j.o.parallel.chunks = CASES[i].chunks;
+        j.o.micro_batches = CASES[i].micro_batches;
+        j.o.parallel.rank = CASES[i].pp - 1;
+        ASSERT_OK(ls_compile(&c, build_decoder, &j.model, &j.o, NULL));
+        ls_compiled_release(&c);
     }
 }
 
@@ -184,7 +279,7 @@ static int64_t parameters_of(int rank)
         messages += c.plans[LS_MICRO]->collectives[i].kind == LS_SEND;
     /* each way once a micro-batch; the table once a step from the first stage, its gradient from the last */
     assert_int_equal(messages, (rank < 3) * M + (rank > 0) * M + (rank == 0) + (rank == 3) * M);
-    assert_true(ls_pipeline_idle(&c) == 3.0 / 7);
+    assert_true(c.idle == 3.0 / 7);
     ls_compiled_release(&c);
     return n;
 }
@@ -197,7 +292,7 @@ static void a_parameter_is_on_one_stage(void **state)
     for (int rank = 0; rank < 4; rank++)
         all += parameters_of(rank);
     assert_int_equal(all, c.units.parameters);
-    assert_true(ls_pipeline_idle(&c) == 0);
+    assert_true(c.idle == 0);
     ls_compiled_release(&c);
 }
 
@@ -224,6 +319,16 @@ static void refusals(void **state)
     refused(&j, LS_E_USAGE, "1 2 is 2 numbers with the sum 3");
     j.o.parallel.stages = "1 two";
     refused(&j, LS_E_USAGE, "is neither auto nor how many modules");
+    j = staged(1, 1, 2, LS_SCHEDULE_INTERLEAVED);
+    j.o.micro_batches = 3;
+    refused(&j, LS_E_USAGE, "that 2 ranks of the pipeline divide, and each rank has 3");
+    j.o.micro_batches = 4;
+    j.o.parallel.chunks = 3;
+    refused(&j, LS_E_USAGE, "6 stages (axis pp and chunks), but the model has 4 modules");
+    j.model.layers = 7;
+    refused(&j, LS_E_USAGE, "3 chunks on each of 2 ranks are 6 stages, which do not divide the 7 modules");
+    j.o.parallel.chunks = 1;
+    refused(&j, LS_E_USAGE, "1: with schedule interleaved a rank has 2 to 1024 stages");
     j = staged(2, 1, 1, LS_SCHEDULE_1F1B);
     j.o.parallel.mesh.n = 1;
     j.o.parallel.stages = "2 2";
@@ -247,7 +352,10 @@ int main(void)
         cmocka_unit_test(in_f64),
         cmocka_unit_test(on_devices_with_memory_of_their_own),
         cmocka_unit_test(checkpoints_go_anywhere),
+        cmocka_unit_test(idle_shares),
         cmocka_unit_test(schedules_differ_in_memory),
+        cmocka_unit_test(gradients_of_weights_wait),
+        cmocka_unit_test(mailboxes_are_enough),
         cmocka_unit_test(a_parameter_is_on_one_stage),
         cmocka_unit_test(refusals),
     };

@@ -62,11 +62,13 @@ static void ranked(void **state)
         *all = layouts((ls_plan_command_opts){ .recipe = RECIPE("workers=2"), .measure = true }, &root);
     size_t i;
     double least = 1e30, most = 0, before = 0;
-    int refused = 0, ddp = 0, tensor = 0;
+    int refused = 0, ddp = 0, tensor = 0, pipeline = 0, interleaved = 0;
     json_array_foreach(all, i, o)
     {
         const json_t *settings = json_object_get(o, "settings");
         tensor += strstr(text(settings, "parallel.mesh"), "tp") != NULL;
+        pipeline += strstr(text(settings, "parallel.mesh"), "pp") != NULL;
+        interleaved += !strcmp(text(settings, "parallel.schedule"), "interleaved");
         ddp += !strcmp(text(settings, "parallel.data"), "ddp");
         if (order(o) == 2) {
             refused++;
@@ -80,11 +82,14 @@ static void ranked(void **state)
         least = memory < least ? memory : least;
         most = memory > most ? memory : most;
     }
-    /* micro-batches 4, 2, 1 with and without recomputation, in three ways to split data; 8 .. 1 by tensor */
+    /* micro-batches 4, 2, 1 with and without recomputation, in three ways to split data and with three
+     * schedules of a pipeline; 8 .. 1 by tensor */
     assert_int_equal(ddp, 6);
     assert_int_equal(tensor, 16);
-    assert_int_equal(json_array_size(all), 18 + 16);
-    assert_true(refused > 0 && refused < 17); /* a sequence of 17 tokens is not divided */
+    assert_int_equal(pipeline, 18);
+    assert_int_equal(interleaved, 6); /* refused: the model has too few layers */
+    assert_int_equal(json_array_size(all), 18 + 16 + 18);
+    assert_true(refused > 6 && refused < 17 + 6); /* a sequence of 17 tokens is not divided */
     assert_true(json_is_true(json_object_get(json_array_get(all, 0), "measured")));
     const int64_t cap = json_integer_value(json_object_get(json_array_get(all, 0), "memory")) - 1;
     assert_true(least <= (double)cap && most > (double)cap);
@@ -106,7 +111,7 @@ static void ranked(void **state)
              text(json_object_get(json_array_get(all, 0), "settings"), "parallel.mesh"));
     json_decref(root);
     ASSERT_OK(search((ls_plan_command_opts){ .recipe = RECIPE("workers=2"), .memory = cap }));
-    ASSERT_CONTAINS(output, "34 layouts of 2 ranks: ");
+    ASSERT_CONTAINS(output, "52 layouts of 2 ranks: ");
     ASSERT_CONTAINS(output, fastest);
     ASSERT_CONTAINS(output, "times as long, in ");
     ASSERT_CONTAINS(output, ": that needs ");
