@@ -141,7 +141,7 @@ done
 table() {
     echo "$count disturbances of $round runs of four ranks on $hosts host$([ $hosts = 1 ] || echo s), each of 240 steps with a checkpoint every 10. All ended"
     echo "with the bytes of an undisturbed run (seed $seed, $((SECONDS - began)) s in all). Times are the median and the longest, in seconds; they"
-    echo "contain the pause before a restart (0.5, 1 or 2 s)."
+    echo "contain the pause before a restart (0.5, 1 or 2 s). One in five comes while the ranks may still start."
     echo
     echo "| what was done | times | named after | next new step after | steps computed again: mean, most |"
     echo "|---|---|---|---|---|"
