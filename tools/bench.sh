@@ -1,7 +1,7 @@
 #!/bin/sh
 # Speed. Without words, or with ONLY="WORD ...": Lockstep beside PyTorch in turns (bench/run.py), the results kept in bench/results.json, README's table made of them.
-# Words gemm, conv, collectives and caches are for parts alone: matrix products and convolutions beside the machine's peak, collectives beside memcpy and Open MPI,
-# opening data. PYTHON=/path/to/python names one with PyTorch and transformers; `make parity` makes one in .venv.
+# Words gemm, conv, collectives, caches and planner are for parts alone: matrix products and convolutions beside the machine's peak, collectives beside memcpy and
+# Open MPI, opening data, the predictions of `plan` beside measured steps. PYTHON=/path/to/python names one with PyTorch and transformers; `make parity` makes one in .venv.
 set -eu
 cd "$(dirname "$0")/.."
 build=build
@@ -16,6 +16,7 @@ done
 gemm() { $build/bench/bench_gemm best 1; }
 conv() { $build/bench/bench_conv best 1 64 28; }
 collectives() { "$python" bench/compare_collectives.py $build; }
+planner() { python3 bench/planner.py $build; }
 caches() {
     folder=$(mktemp -d)
     $build/bench/bench_caches "$folder"
@@ -25,7 +26,7 @@ caches() {
 rows= parts=
 for word in "$@"; do
     case $word in
-    gemm | conv | collectives | caches) parts="$parts $word" ;;
+    gemm | conv | collectives | caches | planner) parts="$parts $word" ;;
     *) rows="$rows $word" ;;
     esac
 done

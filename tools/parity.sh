@@ -1,7 +1,7 @@
 #!/bin/sh
 # make parity: reads what build/lockstep exports with a live PyTorch, and the other way round; trains in a bucket of a live S3 server; trains adapters beside PEFT, and quantises weights beside bitsandbytes; reads event files with a live TensorBoard where there is one;
 # renders published chat templates where there is a folder of them;
-# runs exported models in llama.cpp and transformers;
+# runs exported models in llama.cpp and transformers; trains a small Llama over axes tp, cp and pp;
 # trains the ViT of tutorial 1 with both and compares losses and weights. PyTorch comes
 # from a virtual environment of its own, .venv, or is that of PYTHON=/path/to/python. Further arguments go to tools/parity.py.
 # (pip's default torch wheel for Linux brings gigabytes of CUDA along; PIP_INDEX_URL can name PyTorch's CPU index instead.)
@@ -28,6 +28,7 @@ PYTHON="$PYTHON" tests/build/docs.sh . build/lockstep docs/start/quickstart.md d
 "$PYTHON" tools/parity_s3.py build/lockstep
 "$PYTHON" tools/parity_templates.py build/tests/template_render
 "$PYTHON" tools/parity_decoders.py build/lockstep
+"$PYTHON" tools/parity_axes.py build/lockstep
 "$PYTHON" tools/parity_encoders.py build/lockstep
 "$PYTHON" tools/parity_resnet.py
 # With two seeds the median over 8 steps varies by more than the factor of 2 that is allowed.

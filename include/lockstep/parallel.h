@@ -34,6 +34,7 @@ typedef enum ls_pipeline_schedule {
     LS_SCHEDULE_INTERLEAVED
 } ls_pipeline_schedule;
 
+enum { LS_SLICES_MOST = 64 };
 enum { LS_BACKWARD_POST = -1 }; /* a value of prefetch_backward */
 
 struct ls_group;
@@ -72,6 +73,9 @@ typedef struct ls_parallel {
      * words "colwise:MODULE" (its outputs), "rowwise:MODULE" (its inputs; rows of an embedding's table) */
     const char *tensor;
     bool sequence; /* between split layers each rank of that axis has some of the tokens, too */
+    /* Above 0: tokens and layers are split as over so many ranks, a power of two, whatever number of ranks
+     * the axes of role context and tensor have. Then these numbers change no bit of the results. */
+    int64_t slices;
     /* The axis of role pipeline: each of its ranks has a stage, consecutive modules that `units` names.
      * stages: "auto" balances their FLOPs; or how many modules each stage has, "3 5". With the schedule
      * interleaved each rank has `chunks` stages: rank r of p has stages r, r + p, r + 2p, ... */
@@ -86,7 +90,7 @@ typedef struct ls_parallel {
     .reshard_after_forward = -1, .gather = LS_GATHER_AUTO, .prefetch_forward = 1, .prefetch_backward = 1, \
     .prefetch_memory = 0, .offload = LS_OFFLOAD_NONE, .device_memory = 0,                                 \
     .synchronize = LS_SYNCHRONIZE_AUTO, .reduce = LS_F32, .sync_batch_norm = false, .tensor = "auto",     \
-    .sequence = false, .schedule = LS_SCHEDULE_1F1B, .stages = "auto", .chunks = 2,                       \
+    .sequence = false, .slices = 0, .schedule = LS_SCHEDULE_1F1B, .stages = "auto", .chunks = 2,          \
     .bucket_bytes = 25 << 20, .ranks_per_host = 0
 LS_API ls_parallel ls_parallel_default(void);
 /* The defaults for the ranks of a group: all of them on one data axis, "dp", and this rank among them. NULL:

@@ -279,6 +279,7 @@ typedef struct ls_recipe {
         int64_t bucket;     /* bytes */
         bool sync_batch_norm;
         bool sequence;
+        int64_t slices; /* 0: none */
         ls_pipeline_schedule schedule;
         const char *stages;
         int64_t chunks; /* stages of a rank, with the schedule interleaved */
@@ -319,6 +320,7 @@ typedef struct ls_recipe {
     struct {
         int64_t max_failures;
         double stall_seconds;
+        bool grow;
         int64_t digest_every; /* steps; 0: never */
     } failure;
     struct {

@@ -112,10 +112,12 @@ static bool errand_look(ls_command *e, runner *r, bool late)
     if (!r->pid)
         return true;
     hear(r);
-    const bool over = waitpid(r->pid, &status, WNOHANG) == r->pid;
-    if (!over && !late)
+    const pid_t ended = waitpid(r->pid, &status, WNOHANG);
+    /* -1: somebody else has reaped it, as the launcher does when it ends what mpirun has left */
+    const bool lost = ended < 0 && errno == ECHILD, over = ended == r->pid;
+    if (!over && !lost && !late)
         return false;
-    if (!over) {
+    if (!over && !lost) {
         kill(-r->pid, SIGKILL);
         kill(r->pid, SIGKILL);
         waitpid(r->pid, &status, 0);
@@ -151,29 +153,64 @@ static void errand_keep(ls_command *e, runner *r)
     ls_str_release(&r->text[COMPLAINT]);
 }
 
+struct ls_commands {
+    ls_command *all;
+    runner *r; /* [n] */
+    int n;
+    double until;
+};
+
+ls_status ls_commands_start(ls_commands **out, ls_command *all, int n, double seconds)
+{
+    ls_commands *c = *out = ls_sys_malloc(sizeof *c);
+    LS_TRY(ls_sys_have(c));
+    *c = (ls_commands){ all, ls_sys_calloc((size_t)n, sizeof *c->r), n, ls_now() + seconds };
+    if (!c->r) {
+        free(c);
+        *out = NULL;
+        return ls_sys_have(NULL);
+    }
+    for (int i = 0; i < n; i++) {
+        c->r[i].pipes[ANSWER] = c->r[i].pipes[COMPLAINT] = -1;
+        if (all[i].n)
+            errand_start(&all[i], &c->r[i]);
+    }
+    return LS_OK;
+}
+
+static bool look_at_all(ls_commands *c, bool late)
+{
+    bool over = true;
+    for (int i = 0; i < c->n; i++)
+        over = errand_look(&c->all[i], &c->r[i], late) && over;
+    return over;
+}
+
+bool ls_commands_over(ls_commands *c) { return look_at_all(c, ls_now() >= c->until || ls_stop_asked()); }
+
+void ls_commands_end(ls_commands **out)
+{
+    ls_commands *c = *out;
+    if (!c)
+        return;
+    look_at_all(c, true);
+    for (int i = 0; i < c->n; i++) {
+        if (c->all[i].n)
+            errand_keep(&c->all[i], &c->r[i]);
+        shut(&c->r[i].pipes[ANSWER]);
+        shut(&c->r[i].pipes[COMPLAINT]);
+    }
+    free(c->r);
+    free(c);
+    *out = NULL;
+}
+
 ls_status ls_commands_run(ls_command *all, int n, double seconds, const char *doing)
 {
-    runner *r = ls_sys_calloc((size_t)n, sizeof *r);
-    LS_TRY(ls_sys_have(r));
-    const double until = ls_now() + seconds;
-    for (int i = 0; i < n; i++) {
-        r[i].pipes[ANSWER] = r[i].pipes[COMPLAINT] = -1;
-        if (all[i].n)
-            errand_start(&all[i], &r[i]);
-    }
-    for (bool over = false; !over;) {
-        over = true;
-        for (int i = 0; i < n; i++)
-            over = errand_look(&all[i], &r[i], ls_now() >= until || ls_stop_asked()) && over;
-        if (!over)
-            poll(NULL, 0, 5);
-    }
-    for (int i = 0; i < n; i++) {
-        if (all[i].n)
-            errand_keep(&all[i], &r[i]);
-        shut(&r[i].pipes[ANSWER]);
-        shut(&r[i].pipes[COMPLAINT]);
-    }
-    free(r);
+    ls_commands *c;
+    LS_TRY(ls_commands_start(&c, all, n, seconds));
+    while (!ls_commands_over(c))
+        poll(NULL, 0, 5);
+    ls_commands_end(&c);
     return ls_stop_check("%s", doing);
 }

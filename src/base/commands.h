@@ -1,5 +1,7 @@
-/* commands.h - runs several short commands at once, and returns their exit statuses and what they print. */
+/* commands.h - runs several short commands at once, and returns their exit statuses and what they print. The
+ * caller waits for them, or goes on and looks now and then. */
 #pragma once
+#include <stdbool.h>
 #include "base/str.h"
 #include "lockstep/status.h"
 
@@ -21,3 +23,11 @@ void ls_command_words(ls_command *e, const char *words); /* separated by spaces 
  * requested meanwhile: then it ends all of them; `doing` is for its message ("asking the hosts").
  * LS_E_MEMORY. Local. */
 ls_status ls_commands_run(ls_command *all, int n, double seconds, const char *doing);
+
+typedef struct ls_commands ls_commands;
+/* Starts them. `all` stays the caller's, and must stay where it is until the end. LS_E_MEMORY. Local. */
+ls_status ls_commands_start(ls_commands **c, ls_command *all, int n, double seconds);
+/* Whether all have ended. Does not wait; ends those that take longer than `seconds`. */
+bool ls_commands_over(ls_commands *c);
+/* Ends those that still run, and fills what `all` returns. *c may be NULL. */
+void ls_commands_end(ls_commands **c);

@@ -235,14 +235,18 @@ const ls_verb LS_VERBS[] = {
       "lockstep plan vit-fashion-mnist --workers 4 --compare parallel.data=ddp,fsdp --html steps.html\n"
       "lockstep plan vit-fashion-mnist --workers 2 --search --memory 64MiB --measure   # the fastest "
       "layout that fits\n"
+      "lockstep plan vit-fashion-mnist --workers 16 --machine h100 --simulate --html ranks.html\n"
       "lockstep plan vit-fashion-mnist --set train.global_batch=256 --isa avx512 --threads 16 --json",
       (const ls_option_row[]){
           { "--isa", LS_OPTION_TEXT, "LEVEL", .key = "isa", .help = "instruction set" },
           { "--threads", LS_OPTION_TEXT, "N", .key = "threads", .help = "threads of a rank" },
+          { FLAG("--simulate", ls_plan_command_opts, simulate), EXCLUDES("--search", "--compare"),
+            .why = "it plays the step of one layout",
+            .help = "play the step on all ranks, and show where it waits" },
           { FLAG("--search", ls_plan_command_opts, search),
             .help = "list layouts and micro-batches, the fastest first; keys given with --set stay fixed" },
           { "--memory", LS_OPTION_BYTES, "SIZE", AT(ls_plan_command_opts, memory), NEEDS("--search"),
-            .help = "memory of a rank, such as 8GiB" },
+            .otherwise = "what the machine has", .help = "memory of a rank, such as 8GiB" },
           { "--machine", LS_OPTION_FILE, "FILE", AT(ls_plan_command_opts, machine), .otherwise = "this one",
             .help = "plan for this machine: a file, or h100, h100-96gb, h200, a100, epyc-9654, xeon-8480" },
           { "--network", LS_OPTION_TEXT, "LATENCY,RATE", .otherwise = "what `doctor` measured",
@@ -251,9 +255,9 @@ const ls_verb LS_VERBS[] = {
           { "--compare", LS_OPTION_TEXT, "KEY=V1,V2", .repeat = true, EXCLUDES("--search", "--measure"),
             .why = "`lockstep plan RECIPE --measure` comes first, --compare then uses its times",
             .help = "one column for each value; repeat it for each combination of values" },
-          { PAGE(ls_plan_command_opts), NEEDS("--compare"),
+          { PAGE(ls_plan_command_opts), NEEDS("--compare", "--simulate"),
             .why = "`lockstep explain RECIPE --html FILE` writes the page of one layout",
-            .help = "write the steps side by side as a web page" },
+            .help = "write the steps side by side, or the lanes of all ranks, as a web page" },
           HOSTS(ls_plan_command_opts, where.ranks_per_host),
           JSON(ls_plan_command_opts),
           END },

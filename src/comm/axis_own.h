@@ -16,6 +16,9 @@ struct ls_axis {
     bool one_machine;
     /* how members on several machines work together (remote_types.h); NULL: one machine */
     struct ls_route *route;
+    /* what a thread that sleeps for a counter does meanwhile; the result: seconds until it is due again.
+     * NULL: nothing */
+    double (*idle)(const struct ls_axis *a);
     /* [n]: the members' calls, compared between machines; NULL: they are not compared */
     struct ls_rank_call *calls;
     ls_ledger ledger;

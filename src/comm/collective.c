@@ -8,6 +8,7 @@
  *   all_reduce      start: tick.  wait: all have ticked; add the whole of every operand into a result
  *                   elsewhere.
  *   send, receive   wait: as the mailbox is empty (full), copy; raise this side's counter of the mailbox.
+ *                   To another machine: the same for the sender, whose communication thread empties it.
  *   ... in place    start: tick.  wait: all have ticked; add my piece of every operand into mine; tick, all;
  *                   copy the other pieces; tick, all.
  *
@@ -124,12 +125,7 @@ ls_status ls_collective_create(ls_collective **out, const ls_collective_desc *d)
         c->operand[d->axis->position] = d->map_from; /* (no other member reads it) */
     else if (s == LS_OK)
         s = find_operands(c);
-    if (s == LS_OK && is_message(d) && !c->operand[d->peer])
-        s = ls_fail(LS_E_UNSUPPORTED,
-                    "%s: rank %d is on another host, and messages go through memory that both ranks map; put "
-                    "the ranks of axis %s on one host (mesh: write it last)",
-                    d->label, c->axis->members[d->peer], c->axis->name);
-    else if (s == LS_OK && c->axis->route)
+    if (s == LS_OK && c->axis->route && (!is_message(d) || !c->operand[d->peer]))
         s = ls_remote_create(c);
     if (s != LS_OK) {
         ls_collective_destroy(&c);
@@ -277,6 +273,8 @@ ls_status ls_collective_wait(ls_collective *c)
     LS_TRY(ls_call_point(a->group));
     a->ledger.calls++;
     a->ledger.bytes += c->bytes;
+    if (is_message(d) && c->job)
+        return d->kind == LS_SEND ? ls_remote_send(c) : ls_remote_receive(c);
     if (is_message(d))
         return pass_message(c);
     if (a->route)

@@ -17,7 +17,8 @@ typedef enum ls_collective_kind {
     LS_ALL_REDUCE_WIDE, /* the exact sum of 128-bit integers, each two i64, the low one first; count in i64 */
     /* One member's [count] of type `from` to another member, through a mailbox: LS_MAILBOX_BYTES(bytes) at
      * `offset` of the sender's part of the window. LS_SEND waits until the receiver has taken the mailbox's
-     * last message, LS_RECEIVE until there is a message. Only these two members call. */
+     * last message, LS_RECEIVE until there is a message. Only these two members call. A mailbox of a rank on
+     * another machine is taken when the message has left. */
     LS_SEND,
     LS_RECEIVE,
 } ls_collective_kind;
@@ -37,6 +38,7 @@ typedef struct ls_collective_desc {
     void *result;
     const void *operand; /* of a send: in this rank's memory */
     int peer;            /* of a send or a receive: the other member's position */
+    int mailbox;         /* and the number of its mailbox, one for each between the same two ranks */
     /* [members]: each member's own offset, if they have different programs; NULL: `offset` for all */
     const size_t *offsets;
     /* All members finished writing their operands before an earlier fence, so they are read without waiting.

@@ -13,5 +13,5 @@ struct ls_collective {
     bool in_place;
     bool stream;        /* the result is larger than the caches */
     int64_t bytes;      /* for the ledger */
-    struct ls_job *job; /* for the communication thread (remote_types.h); NULL: one machine */
+    struct ls_job *job; /* for the communication thread (remote_types.h); NULL: memory is enough */
 };

@@ -47,7 +47,7 @@ bool ls_parallel_synchronizes_each(const ls_parallel *p)
     LS_ARG_OR(p, false);
     if (p->synchronize != LS_SYNCHRONIZE_AUTO)
         return p->synchronize == LS_SYNCHRONIZE_EACH;
-    return p->data == LS_DATA_FSDP || p->data == LS_DATA_HYBRID || p->sync_batch_norm;
+    return p->data == LS_DATA_FSDP || p->data == LS_DATA_HYBRID || p->sync_batch_norm || p->slices;
 }
 
 /* Whether every group that gathers lies on one machine. Members ascend, so it is enough to look at the first
@@ -173,12 +173,49 @@ static ls_status check_tensor(const ls_parallel *p)
     if (!n && strcmp(words, "auto"))
         return ls_fail_field(LS_E_USAGE, "tensor",
                              "it is empty; write auto, or words colwise:MODULE and rowwise:MODULE");
-    if (axis_of(&p->mesh, LS_ROLE_TENSOR) < 0 && (n || p->sequence))
+    if (axis_of(&p->mesh, LS_ROLE_TENSOR) < 0 && !p->slices && (n || p->sequence))
         return ls_fail_field(
             LS_E_USAGE, n ? "tensor" : "sequence",
             "has no effect: the mesh has no axis of role tensor; write mesh: {%s: auto, %s: 2}, "
             "or leave it out",
             ls_mesh_name(LS_ROLE_REPLICATE), ls_mesh_name(LS_ROLE_TENSOR));
+    return LS_OK;
+}
+
+static bool is_power_of_two(int64_t n) { return n > 0 && (n & (n - 1)) == 0; }
+
+/* The slices of a micro-batch's tokens are the innermost level of the tree of a gradient. */
+static ls_status check_slices(const ls_parallel *p)
+{
+    const ls_mesh *m = &p->mesh;
+    static const ls_axis_role ROLES[] = { LS_ROLE_TENSOR, LS_ROLE_CONTEXT };
+    if (!p->slices)
+        return LS_OK;
+    if (p->slices < 2 || p->slices > LS_SLICES_MOST || !is_power_of_two(p->slices))
+        return ls_fail_field(LS_E_USAGE, "slices",
+                             "%lld: sums are added in a balanced tree of 2, 4, 8, .. %d slices; 0 for none",
+                             (long long)p->slices, LS_SLICES_MOST);
+    for (int k = 0; k < 2; k++) {
+        const char *axis = ls_mesh_axis(m, ROLES[k]);
+        const int ranks = ls_mesh_group_size(m, axis);
+        if (*axis && p->slices % ranks)
+            return ls_fail_field(LS_E_USAGE, "slices",
+                                 "%lld are not a multiple of the %d ranks of axis %s, which each compute "
+                                 "as many of them",
+                                 (long long)p->slices, ranks, axis);
+    }
+    const int context = axis_of(m, LS_ROLE_CONTEXT),
+              data[] = { axis_of(m, LS_ROLE_REPLICATE), axis_of(m, LS_ROLE_SHARD) };
+    for (int k = 0; k < 2 && context >= 0 && m->axes[context].size > 1; k++)
+        if (data[k] > context && m->axes[data[k]].size > 1)
+            return ls_fail_field(LS_E_USAGE, "slices",
+                                 "%lld, of a micro-batch, are added before micro-batches: write axis %s "
+                                 "after %s in the mesh",
+                                 (long long)p->slices, m->axes[context].name, m->axes[data[k]].name);
+    if (p->synchronize == LS_SYNCHRONIZE_ONCE)
+        return ls_fail_field(LS_E_USAGE, "synchronize",
+                             "once adds micro-batches before ranks, and slices of tokens on several ranks "
+                             "are added first: say auto or each, or leave out slices");
     return LS_OK;
 }
 
@@ -208,25 +245,10 @@ static ls_status check_pipeline(const ls_parallel *p)
     const char *axis = p->mesh.axes[at].name;
     if (p->mesh.axes[at].size < 2)
         return LS_OK;
-    const char *context = ls_mesh_axis(&p->mesh, LS_ROLE_CONTEXT);
-    if (ls_mesh_group_size(&p->mesh, context) > 1)
-        return ls_fail_field(
-            LS_E_UNSUPPORTED, "mesh",
-            "axes %s and %s: a pipeline beside context parallel is not built; keep one of them, "
-            "beside dp, shard or tp",
-            axis, context);
     if (p->offload != LS_OFFLOAD_NONE)
         return ls_fail_field(LS_E_UNSUPPORTED, "offload",
                              "a pipeline (axis %s) keeps parameters in its ranks' own memory; say none",
                              axis);
-    for (int r = 0; r < ls_mesh_ranks(&p->mesh) && p->ranks_per_host; r++)
-        if (ls_mesh_member(&p->mesh, r, axis, 0) / p->ranks_per_host !=
-            ls_mesh_member(&p->mesh, r, axis, (int)p->mesh.axes[at].size - 1) / p->ranks_per_host)
-            return ls_fail_field(
-                LS_E_UNSUPPORTED, "mesh",
-                "the stages of axis %s lie on several hosts, and they send through memory that one "
-                "host's ranks map: write %s last in the mesh, with at most %d ranks",
-                axis, axis, p->ranks_per_host);
     return LS_OK;
 }
 
@@ -307,6 +329,7 @@ ls_status ls_parallel_check(const ls_parallel *p)
     LS_TRY(check_strategy(p));
     LS_TRY(ls_parallel_check_units(p->units));
     LS_TRY(check_tensor(p));
+    LS_TRY(check_slices(p));
     LS_TRY(check_pipeline(p));
     LS_TRY(check_reshard(p));
     LS_TRY(check_memory(p));

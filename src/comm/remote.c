@@ -5,8 +5,8 @@
 
 #include "base/sys.h"
 #include "remote_control.h"
+#include "remote_flight.h"
 #include "remote_jobs.h"
-#include "remote_move.h"
 
 size_t ls_message_bytes(int ranks)
 {
@@ -73,10 +73,8 @@ ls_status ls_remote_attach(ls_group *g, const ls_transport_ops *ops, const ls_tr
  */
 static bool drop_messages(ls_remote_group *r)
 {
-    bool all = !r->listens || r->ops->cancel(&r->transport, &r->listening);
-    for (int i = 0; i < 2; i++)
-        all = ls_flight_drop(r, &r->flight[i]) && all;
-    return all;
+    ls_flight_give_up(r);
+    return !r->deaf && (!r->listens || r->ops->cancel(&r->transport, &r->listening));
 }
 
 void ls_remote_detach(ls_group *g)

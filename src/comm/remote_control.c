@@ -3,7 +3,6 @@
 #include "remote_control.h"
 
 #include <stdio.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "base/c_locale.h"
@@ -48,10 +47,22 @@ static void say(ls_remote_group *r, const ls_notice *what, const char *text, int
     }
 }
 
+/* What rank `about` of this machine waits for, and `text`: what that rank does. */
+static ls_notice answer_of(const ls_group *g, int about, char text[LS_DESCRIPTION_BYTES])
+{
+    const int local = ls_control_blocker(g->control, about - g->first);
+    ls_control_describe(g->control, local, text);
+    return (ls_notice){ .kind = LS_NOTICE_ANSWER,
+                        .about = about,
+                        .rank = g->first + local,
+                        .waits_for = atomic_load(&ls_control_record(g->control, local)->waits_for_remote) -
+                                     1 };
+}
+
 static void hear(ls_remote_group *r, const ls_notice *w)
 {
     ls_group *g = r->group;
-    char text[LS_DESCRIPTION_BYTES], said[8 * LS_ANSWER_WORDS];
+    char text[LS_DESCRIPTION_BYTES], said[8 * LS_ANSWER_WORDS], host[64] = "";
     switch (w->kind) {
     case LS_NOTICE_FAILURE:
         r->told = true; /* the sender has told all the others too */
@@ -61,22 +72,16 @@ static void hear(ls_remote_group *r, const ls_notice *w)
             ls_control_missed(g->control, w->rank, w->reporter, (ls_missed)w->missed, w->text);
         break;
     case LS_NOTICE_QUESTION: {
-        int local = ls_control_blocker(g->control, w->rank - g->first);
-        const int remote = atomic_load(&ls_control_record(g->control, local)->waits_for_remote) - 1;
-        char host[64] = "";
+        const ls_notice a = answer_of(g, w->about, text);
         gethostname(host, sizeof host - 1);
-        ls_control_describe(g->control, local, text);
         snprintf(said, sizeof said, "on host %s %s", host, text);
-        if (remote >= 0) /* of a third machine, or of the one that asks, which then looks itself */
-            ls_control_answer(g->control, local, said);
-        say(r, &(ls_notice){ .kind = LS_NOTICE_ANSWER, .rank = remote >= 0 ? remote : g->first + local },
-            said, w->from, w->from + 1);
+        say(r, &a, said, w->from, w->from + 1);
         break;
     }
-    case LS_NOTICE_ANSWER:
-        if (!r->answered)
+    case LS_NOTICE_ANSWER: /* (of each rank there; some may come late) */
+        if (!r->answered && w->about == r->about)
             r->answer = *w;
-        r->answered = true;
+        r->answered = r->answered || w->about == r->about;
         break;
     }
 }
@@ -85,7 +90,7 @@ ls_status ls_remote_look(ls_remote_group *r)
 {
     ls_control_block *control = r->group->control;
     bool done = false;
-    while (r->listens && r->ops->test(&r->transport, &r->listening, &done) && done) {
+    while (r->listens && !r->deaf && r->ops->test(&r->transport, &r->listening, &done) && done) {
         ls_notice w = r->heard;
         r->listens = false;
         LS_TRY(ls_remote_listen(r));
@@ -93,7 +98,7 @@ ls_status ls_remote_look(ls_remote_group *r)
     }
     if (!ls_control_failed(control))
         return LS_OK;
-    if (!r->told) {
+    if (!r->told && !r->deaf) {
         r->told = true;
         const ls_failure *f = &control->failure;
         say(r,
@@ -107,13 +112,20 @@ ls_status ls_remote_look(ls_remote_group *r)
     return ls_group_failure(r->group);
 }
 
-/* Asks the ranks on the machine of `rank` what it does: r->answered, r->answer. */
-static ls_status control_ask(ls_remote_group *r, int rank)
+/* Asks the ranks on the machine of `rank` for what it waits: r->answered, r->answer. */
+static ls_status ask_machine(ls_remote_group *r, int rank)
 {
     const ls_group *g = r->group;
     int first = rank / g->here * g->here;
-    r->answered = false;
-    say(r, &(ls_notice){ .kind = LS_NOTICE_QUESTION, .rank = rank }, "", first, first + g->here);
+    r->about = rank;
+    r->answered = is_here(g, rank);
+    if (r->answered) {
+        char text[LS_DESCRIPTION_BYTES];
+        r->answer = answer_of(g, rank, text);
+        snprintf(r->answer.text, sizeof r->answer.text, "%s", text);
+        return LS_OK;
+    }
+    say(r, &(ls_notice){ .kind = LS_NOTICE_QUESTION, .about = rank }, "", first, first + g->here);
     for (double patience = ANSWER_SECONDS, began; !r->answered && patience > 0;
          patience -= ls_patience_spent(ls_now() - began)) {
         began = ls_now();
@@ -123,46 +135,42 @@ static ls_status control_ask(ls_remote_group *r, int rank)
     return LS_OK;
 }
 
-/* *blocker: the rank that `rank`, which was asked about, waits for in the end; what it does. */
-static void answer(const ls_remote_group *r, int rank, int *blocker, char text[8 * LS_ANSWER_WORDS])
+/* From machine to machine, as far as ranks there wait for others: the stages of a pipeline wait in a chain. A
+ * rank that waits for this one is not asked further: it is late for another reason. */
+static ls_status control_ask(ls_remote_group *r, int rank)
 {
-    const ls_group *g = r->group;
-    *blocker = r->answered ? r->answer.rank : rank;
-    snprintf(text, 8 * LS_ANSWER_WORDS, "%.*s", 8 * LS_ANSWER_WORDS - 1,
-             !r->answered      ? LS_SAID_NOTHING
-             : *r->answer.text ? r->answer.text
-                               : "it is on another host");
-    if (!is_here(g, *blocker))
-        return;
-    *blocker = g->first + ls_control_blocker(g->control, *blocker - g->first);
-    ls_control_describe(g->control, *blocker - g->first, text);
-}
-
-ls_status ls_remote_lag(ls_remote_group *r, ls_lag_timer *l, int rank, const char *what)
-{
-    int blocker;
-    char text[8 * LS_ANSWER_WORDS];
-    LS_TRY(control_ask(r, rank));
-    answer(r, rank, &blocker, text);
-    /* ranks that wait for this one then name it too */
-    if (!is_here(r->group, blocker)) {
-        ls_control_set_answer(ls_group_record(r->group), text);
-        atomic_store(&ls_group_record(r->group)->waits_for_remote, 1 + blocker);
-    }
-    ls_lag_report(r->group, l, blocker, what, text);
+    enum { HOPS = 64 };
+    LS_TRY(ask_machine(r, rank));
+    for (int i = 0; i < HOPS && r->answered && r->answer.waits_for >= 0 &&
+                    r->answer.waits_for != r->group->rank && r->answer.waits_for != rank;
+         i++)
+        LS_TRY(ask_machine(r, r->answer.waits_for));
     return LS_OK;
 }
 
-ls_status ls_remote_missing(ls_remote_group *r, const ls_route *t, int rank, const char *what)
+static const char *answer(const ls_remote_group *r) { return r->answered ? r->answer.text : LS_SAID_NOTHING; }
+
+ls_status ls_remote_lag(ls_remote_group *r, ls_lag_timer *l, int rank, const char *what)
+{
+    LS_TRY(control_ask(r, rank));
+    const int blocker = r->answered ? r->answer.rank : r->about;
+    /* ranks that wait for this one then name it too, with this answer */
+    ls_control_set_answer(ls_group_record(r->group), answer(r));
+    atomic_store(&ls_group_record(r->group)->waits_for_remote, 1 + blocker);
+    ls_lag_report(r->group, l, blocker, what, answer(r));
+    return LS_OK;
+}
+
+ls_status ls_remote_missing(ls_remote_group *r, const ls_route *t, int rank, const char *what, bool again)
 {
     ls_group *g = r->group;
-    int blocker;
-    char text[LS_DESCRIPTION_BYTES + 512], does[8 * LS_ANSWER_WORDS];
+    char text[LS_DESCRIPTION_BYTES + 512];
     LS_TRY(control_ask(r, rank));
-    answer(r, rank, &blocker, does);
+    if (r->about != rank && !again)
+        return LS_OK;
     ls_snprintf(text, sizeof text,
                 "did not come within %g s; rank %d waited for it in %s of axis \"%s\"; %.351s", g->deadline,
-                g->rank, what, t->axis.name, does);
-    ls_control_missed(g->control, blocker, g->rank, LS_MISSED_LATE, text);
+                g->rank, what, t->axis.name, answer(r));
+    ls_control_missed(g->control, r->answered ? r->answer.rank : r->about, g->rank, LS_MISSED_LATE, text);
     return ls_remote_look(r);
 }

@@ -3,6 +3,7 @@
 #include "remote_jobs.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -11,10 +12,13 @@
 #include "base/clock.h"
 #include "base/sys.h"
 #include "remote_control.h"
+#include "remote_flight.h"
 #include "remote_move.h"
 #include "wait.h"
 
-static const long LOOK_NANOSECONDS = 20000000; /* between two looks of an idle thread for notices */
+/* between two looks of an idle thread: for notices; for messages that leave, which the transport moves on
+ * only while it is called */
+static const long LOOK_NANOSECONDS = 20000000, LEAVING_NANOSECONDS = 100000;
 
 /* ---- the communication thread
  *
@@ -24,10 +28,10 @@ static const long LOOK_NANOSECONDS = 20000000; /* between two looks of an idle t
 static ls_job *take_job(ls_remote_group *r)
 {
     pthread_mutex_lock(&r->lock);
-    if (!r->first && !r->closing) {
+    if (!r->first && !r->posts && !r->closing) {
         struct timespec until;
         clock_gettime(CLOCK_MONOTONIC, &until);
-        until.tv_nsec += LOOK_NANOSECONDS;
+        until.tv_nsec += r->leaving ? LEAVING_NANOSECONDS : LOOK_NANOSECONDS;
         until.tv_sec += until.tv_nsec / 1000000000;
         until.tv_nsec %= 1000000000;
         pthread_cond_timedwait(&r->work, &r->lock, &until);
@@ -39,21 +43,20 @@ static ls_job *take_job(ls_remote_group *r)
     return j;
 }
 
-static void finish_job(ls_remote_group *r, ls_job *j, ls_status s)
-{
-    pthread_mutex_lock(&r->lock);
-    j->status = s;
-    j->state = LS_JOB_DONE;
-    pthread_cond_broadcast(&r->done);
-    pthread_mutex_unlock(&r->lock);
-}
-
+/* `j`: NULL if the thread only looks around. */
 static ls_status remote_run(ls_remote_group *r, const ls_job *j)
 {
-    LS_TRY(ls_remote_look(r));
-    ls_status s = ls_remote_move(r, j);
-    if (s != LS_OK && !ls_control_failed(r->group->control))
+    ls_status s = ls_remote_look(r);
+    if (s == LS_OK)
+        s = ls_post_look(r);
+    if (s == LS_OK && j)
+        s = ls_remote_move(r, j);
+    if (s == LS_OK)
+        return LS_OK;
+    if (!ls_control_failed(r->group->control))
         ls_control_fail(r->group->control, r->group->rank, r->group->rank, s, ls_error_message());
+    ls_remote_look(r); /* the others know it before messages are given up */
+    ls_flight_give_up(r);
     return s;
 }
 
@@ -65,11 +68,11 @@ static void *communicate(void *context)
     ls_wait_looks(look_of, r); /* a rank of this machine that hangs must not keep it from answering others */
     for (;;) {
         ls_job *j = take_job(r);
+        const ls_status s = remote_run(r, j);
         if (j) {
-            finish_job(r, j, remote_run(r, j));
+            ls_job_finish(r, j, s);
             continue;
         }
-        ls_remote_look(r);
         pthread_mutex_lock(&r->lock);
         bool over = r->closing && !r->first;
         pthread_mutex_unlock(&r->lock);
@@ -82,20 +85,23 @@ static void *communicate(void *context)
 
 /* ---- jobs, as the rank sees them */
 
-static void remote_put(ls_remote_group *r, ls_job *j)
+static void append(ls_remote_group *r, ls_job **first, ls_job **last, ls_job *j)
 {
     pthread_mutex_lock(&r->lock);
     LS_CHECK(j->state != LS_JOB_QUEUED, "started twice");
     j->state = LS_JOB_QUEUED;
     j->next = NULL;
-    if (r->last)
-        r->last->next = j;
+    if (*last)
+        (*last)->next = j;
     else
-        r->first = j;
-    r->last = j;
+        *first = j;
+    *last = j;
+    atomic_store(&r->posted, r->posts != NULL);
     pthread_cond_signal(&r->work);
     pthread_mutex_unlock(&r->lock);
 }
+
+static void remote_put(ls_remote_group *r, ls_job *j) { append(r, &r->first, &r->last, j); }
 
 /* The wait ends, because every wait of the communication thread has a deadline. */
 static ls_status await(ls_remote_group *r, ls_job *j)
@@ -133,6 +139,33 @@ ls_status ls_remote_exchange(ls_axis *a, const void *mine, size_t bytes, void *a
     return await(a->group->remote, j);
 }
 
+/* A send or a receive: what the thread has to know of it. */
+static ls_status describe_message(ls_job *j, const ls_collective *c)
+{
+    const ls_collective_desc *d = &c->d;
+    const bool sends = d->kind == LS_SEND;
+    const int most = c->axis->group->remote->transport.most_tag - LS_REMOTE_MAILBOX;
+    j->bytes = (size_t)d->count * ls_dtype_size(d->from);
+    j->tag = LS_REMOTE_MAILBOX + d->mailbox;
+    j->to = j->from = c->axis->members[d->peer];
+    if (sends) {
+        char *box = (char *)(uintptr_t)c->operand[c->axis->position];
+        j->box = (ls_counters *)(void *)box;
+        j->mine = box + LS_MAILBOX_BYTES(0);
+        atomic_fetch_add(&c->axis->group->remote->senders, 1);
+    }
+    if (j->bytes > INT_MAX)
+        return ls_fail(LS_E_UNSUPPORTED,
+                       "%s: %zu bytes go to another host in one message, and MPI takes 2 GiB: make "
+                       "micro-batches smaller",
+                       d->label, j->bytes);
+    if (d->mailbox > most)
+        return ls_fail(LS_E_UNSUPPORTED,
+                       "%s: mailbox %d, and this MPI tells %d of them apart: take fewer stages", d->label,
+                       d->mailbox, most + 1);
+    return LS_OK;
+}
+
 ls_status ls_remote_create(ls_collective *c)
 {
     ls_job *j = ls_sys_calloc(1, sizeof *j);
@@ -140,7 +173,7 @@ ls_status ls_remote_create(ls_collective *c)
         return ls_fail(LS_E_MEMORY, "no memory for %s", c->d.label);
     *j = (ls_job){ .kind = LS_JOB_COLLECTIVE, .route = c->axis->route, .collective = c, .what = c->d.label };
     c->job = j;
-    return LS_OK;
+    return c->d.kind == LS_SEND || c->d.kind == LS_RECEIVE ? describe_message(j, c) : LS_OK;
 }
 
 void ls_remote_start(ls_collective *c) { remote_put(c->axis->group->remote, c->job); }
@@ -153,9 +186,47 @@ ls_status ls_remote_wait(ls_collective *c)
     return s;
 }
 
-/* After a failure a collective may have been started and not waited for: the thread still has it. */
+ls_status ls_remote_receive(ls_collective *c)
+{
+    ls_remote_start(c);
+    return ls_remote_wait(c);
+}
+
+/* Waits until the mailbox is empty. The thread does it, which can ask other machines who is late. */
+static ls_status await_room(ls_collective *c)
+{
+    ls_job *room = &c->axis->route->room;
+    const ls_counters *box = c->job->box;
+    if (atomic_load(&box->count[LS_TICKS]) == atomic_load(&box->count[LS_ARRIVALS]))
+        return LS_OK;
+    room->box = c->job->box;
+    room->what = c->d.label;
+    const double began = ls_now();
+    remote_put(c->axis->group->remote, room);
+    ls_status s = await(c->axis->group->remote, room);
+    c->axis->ledger.waited += ls_now() - began;
+    return s;
+}
+
+ls_status ls_remote_send(ls_collective *c)
+{
+    ls_remote_group *r = c->axis->group->remote;
+    ls_job *j = c->job;
+    LS_TRY(await_room(c));
+    memcpy((char *)(uintptr_t)j->mine, c->d.operand, j->bytes);
+    atomic_fetch_add(&j->box->count[LS_TICKS], 1);
+    append(r, &r->posts, &r->last_post, j);
+    return ls_control_failed(r->group->control) ? ls_group_failure(r->group) : LS_OK;
+}
+
+/* After a failure a collective may have been started and not waited for: the thread still has it. A message
+ * may still leave. */
 void ls_remote_destroy(ls_collective *c)
 {
+    if (c->job && c->job->box) {
+        await_room(c);
+        atomic_fetch_sub(&c->axis->group->remote->senders, 1);
+    }
     if (c->job)
         await(c->axis->group->remote, c->job);
     free(c->job);
@@ -204,12 +275,23 @@ static void find_levels(ls_route *t, const ls_axis *a)
     t->machines = a->n / t->each;
 }
 
+/* While the thread waits for ranks of its machine, messages leave: those ranks may wait for them. */
+static double let_leave(const ls_axis *a)
+{
+    ls_remote_group *r = a->group->remote;
+    if (!atomic_load(&r->senders))
+        return (double)LOOK_NANOSECONDS / 1e9;
+    ls_post_look(r); /* (its failure is the group's) */
+    return (double)LEAVING_NANOSECONDS / 1e9;
+}
+
 ls_route *ls_route_create(const ls_axis *a)
 {
     ls_route *t = ls_sys_calloc(1, sizeof *t);
     if (!t)
         return NULL;
     t->axis = *a;
+    t->axis.idle = let_leave;
     find_levels(t, a);
     t->peer = ls_sys_calloc((size_t)t->machines, sizeof *t->peer);
     t->present = ls_sys_calloc((size_t)a->n, 1);
@@ -228,6 +310,7 @@ ls_route *ls_route_create(const ls_axis *a)
         t->first_here = t->first_here && !a->counters[i];
     t->fence = (ls_job){ .kind = LS_JOB_FENCE, .route = t, .what = "a fence" };
     t->exchange = (ls_job){ .kind = LS_JOB_EXCHANGE, .route = t };
+    t->room = (ls_job){ .kind = LS_JOB_ROOM, .route = t };
     return t;
 }
 

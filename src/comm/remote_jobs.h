@@ -11,6 +11,8 @@ ls_status ls_remote_exchange(ls_axis *a, const void *mine, size_t bytes, void *a
 ls_status ls_remote_create(ls_collective *c); /* makes c->job */
 void ls_remote_start(ls_collective *c);
 ls_status ls_remote_wait(ls_collective *c);
+ls_status ls_remote_send(ls_collective *c); /* start and wait of messages */
+ls_status ls_remote_receive(ls_collective *c);
 void ls_remote_destroy(ls_collective *c);
 
 ls_status ls_remote_start_thread(ls_remote_group *r);

@@ -1,5 +1,5 @@
-/* remote_move.c - what the communication thread does for a job. There are two movements. Each goes in pieces:
- * a piece is under way while the one before it is used.
+/* remote_move.c - what the communication thread does for a job. There are three movements. The first two go
+ * in pieces: a piece is under way while the one before it is used.
  *
  *   share   Every position's slice goes to all. A member sends its slice to the members with the same local
  *           index on other machines. It puts its own slice and those that it receives into staging memory,
@@ -9,18 +9,16 @@
  *           the machine that it belongs to, and adds the sums that it receives, in the tree over the
  *           machines. With powers of two the two trees are one tree over all positions.
  *
+ *   send, receive   One member's value, in one message from its mailbox to the receiver's memory. The send is
+ *           no job (remote_flight.c).
+ *
  * all_reduce is reduce followed by share. A fence shares one byte. */
 #include "remote_move.h"
 
-#include <sched.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "base/check.h"
-#include "base/clock.h"
 #include "reduce.h"
 #include "remote.h"
-#include "remote_control.h"
+#include "remote_flight.h"
 #include "wait.h"
 
 /* ---- slices: [0, total) elements of a vector in equal parts, the last ones shorter or empty */
@@ -39,87 +37,10 @@ static int64_t in_piece(split s, int p, int64_t k, int64_t step)
     return left < 0 ? 0 : left < step ? left : step;
 }
 
-/* ---- messages */
-
 static ls_status put_message(ls_remote_group *r, ls_flight *f, const ls_route *t, int machine,
                              const void *send, void *receive, size_t bytes)
 {
-    int rank = t->peer[machine], tag = t->axis.number;
-    ls_message *m = &f->message[f->n];
-    bool sent = send ? r->ops->send(&r->transport, m, send, bytes, r->transport_rank[rank], tag)
-                     : r->ops->receive(&r->transport, m, receive, bytes, r->transport_rank[rank], tag);
-    if (!sent)
-        return ls_remote_broken(r);
-    f->with[f->n++] = rank;
-    return LS_OK;
-}
-
-/* Removes the messages that are done; *missing: a rank whose message is not. */
-static ls_status test_all(ls_remote_group *r, ls_flight *f, int *missing)
-{
-    int left = 0;
-    for (int i = 0; i < f->n; i++) {
-        bool done;
-        if (!r->ops->test(&r->transport, &f->message[i], &done))
-            return ls_remote_broken(r);
-        if (done)
-            continue;
-        f->message[left] = f->message[i];
-        f->with[left++] = f->with[i];
-    }
-    f->n = left;
-    *missing = f->with[0];
-    return LS_OK;
-}
-
-/* Sleeps between tests, up to a fifth of a millisecond, which is little compared with a message between
- * machines. */
-static ls_status wait_long(ls_remote_group *r, ls_flight *f, const ls_route *t, int missing, const char *what)
-{
-    double patience = r->group->deadline, last = ls_now();
-    ls_lag_timer lag = { 0 };
-    for (int looks = 0; f->n; looks++) {
-        usleep(looks < 100 ? 20 : 200);
-        if (looks % 50 == 0)
-            LS_TRY(ls_remote_look(r));
-        LS_TRY(test_all(r, f, &missing));
-        const double now = ls_now();
-        const double spent = ls_patience_spent(now - last);
-        patience -= spent;
-        last = now;
-        if (f->n && patience <= 0)
-            return ls_remote_missing(r, t, missing, what);
-        if (ls_lag_due(r->group, &lag, spent) && f->n)
-            LS_TRY(ls_remote_lag(r, &lag, missing, what));
-    }
-    ls_lag_end(r->group, &lag);
-    return LS_OK;
-}
-
-static ls_status await_all(ls_remote_group *r, ls_flight *f, const ls_route *t, const char *what)
-{
-    int missing = -1;
-    for (int looks = 0; looks < 100; looks++) {
-        LS_TRY(test_all(r, f, &missing));
-        if (!f->n)
-            return LS_OK;
-        sched_yield();
-    }
-    ls_rank_record *me = ls_group_record(r->group);
-    ls_control_set_answer(me, "");
-    atomic_store(&me->waits_for_remote, 1 + missing);
-    ls_status s = wait_long(r, f, t, missing, what);
-    atomic_store(&me->waits_for_remote, 0);
-    return s;
-}
-
-bool ls_flight_drop(ls_remote_group *r, ls_flight *f)
-{
-    bool all = true;
-    for (int i = 0; i < f->n; i++)
-        all = r->ops->cancel(&r->transport, &f->message[i]) && all;
-    f->n = 0;
-    return all;
+    return ls_flight_put(r, f, t->peer[machine], t->axis.number, send, receive, bytes);
 }
 
 /* A barrier of the members on this machine. */
@@ -214,7 +135,7 @@ static ls_status run_share(ls_remote_group *r, ls_route *t, const share *x, cons
     int64_t n = pieces_of(x->split, move_step_of(t, x->travels));
     LS_TRY(send_shares(r, t, x, 0));
     for (int64_t k = 0; k < n; k++) {
-        LS_TRY(await_all(r, &r->flight[k & 1], t, what));
+        LS_TRY(ls_flight_await(r, &r->flight[k & 1], t, what));
         if (t->each > 1)
             LS_TRY(meet(t, what));
         if (k + 1 < n)
@@ -300,7 +221,7 @@ static ls_status run_reduce(ls_remote_group *r, ls_route *t, const reduction *x,
         LS_TRY(meet(t, what)); /* all operands are ready */
     LS_TRY(send_parts(r, t, x, 0));
     for (int64_t k = 0; k < n; k++) {
-        LS_TRY(await_all(r, &r->flight[k & 1], t, what));
+        LS_TRY(ls_flight_await(r, &r->flight[k & 1], t, what));
         if (k + 1 < n)
             LS_TRY(send_parts(r, t, x, k + 1));
         add_machines(r, t, x, k);
@@ -309,6 +230,13 @@ static ls_status run_reduce(ls_remote_group *r, ls_route *t, const reduction *x,
 }
 
 /* ---- jobs */
+
+static ls_status run_receive(ls_remote_group *r, const ls_route *t, const ls_job *j)
+{
+    ls_flight *f = &r->flight[0];
+    LS_TRY(ls_flight_put(r, f, j->from, j->tag, NULL, j->collective->d.result, j->bytes));
+    return ls_flight_await(r, f, t, j->what);
+}
 
 static ls_status run_gather(ls_remote_group *r, ls_route *t, const ls_collective *c)
 {
@@ -377,6 +305,10 @@ ls_status ls_remote_move(ls_remote_group *r, const ls_job *j)
 {
     ls_route *t = j->route;
     const char here = 1;
+    if (j->kind == LS_JOB_ROOM)
+        return ls_post_await(r, j);
+    if (j->kind == LS_JOB_COLLECTIVE && j->collective->d.kind == LS_RECEIVE)
+        return run_receive(r, t, j);
     if (j->kind == LS_JOB_COLLECTIVE)
         return j->collective->d.kind == LS_ALL_GATHER ? run_gather(r, t, j->collective)
                                                       : run_sum(r, t, j->collective);

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LS_TRANSPORT_ABI 1
+#define LS_TRANSPORT_ABI 2
 #define LS_TRANSPORT_SYMBOL "lockstep_transport" /* the module's ls_transport_ops */
 #define LS_TRANSPORT_ANY (-1)                    /* receive from any rank that sends with this tag */
 
@@ -15,6 +15,7 @@ enum { LS_TRANSPORT_TEXT = 512 };
 typedef struct ls_transport {
     int rank, size;
     int machine;                   /* the same number on the ranks of one machine: the lowest of them */
+    int most_tag;                  /* the largest tag of a message */
     void *own;                     /* the module's */
     char error[LS_TRANSPORT_TEXT]; /* why the latest call failed */
 } ls_transport;

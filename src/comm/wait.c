@@ -142,7 +142,7 @@ static ls_status sleep_until(ls_axis *a, ls_counters *c, ls_counter which, int p
 {
     ls_group *g = a->group;
     ls_rank_record *me = ls_group_record(g);
-    double patience = g->deadline;
+    double patience = g->deadline, unseen = 0;
     ls_lag_timer lag = { 0 };
     ls_status s = LS_OK;
     atomic_store(&me->waits_for, a->members[position] - g->first + 1);
@@ -151,16 +151,20 @@ static ls_status sleep_until(ls_axis *a, ls_counters *c, ls_counter which, int p
         uint32_t now = atomic_load(&c->count[which]);
         if ((int32_t)(now - count) >= 0)
             break;
-        double nap = patience > 0 && patience < LOOK_SECONDS ? patience : LOOK_SECONDS, began = ls_now();
+        double nap = a->idle ? a->idle(a) : LOOK_SECONDS, began = ls_now();
+        nap = patience > 0 && patience < nap ? patience : nap;
         struct timespec t = { .tv_nsec = (long)(nap * 1e9) };
         const bool in_vain = syscall(SYS_futex, &c->count[which], FUTEX_WAIT, now, &t, NULL, 0) != 0 &&
                              errno == ETIMEDOUT;
         const double spent = ls_patience_spent(ls_now() - began);
         patience -= spent;
-        if (in_vain)
+        unseen += spent;
+        if (in_vain && (unseen >= LOOK_SECONDS || patience <= 0)) {
             s = wait_look(a, c, which, position, count, what, patience);
-        if (in_vain && s == LS_OK && look_meanwhile)
-            s = look_meanwhile(look_context);
+            if (s == LS_OK && look_meanwhile)
+                s = look_meanwhile(look_context);
+            unseen = 0;
+        }
         if (ls_lag_due(g, &lag, spent) && s == LS_OK && !reached(c, which, count))
             report_lag(a, position, what, &lag);
     }

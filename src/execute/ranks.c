@@ -211,6 +211,7 @@ static ls_status prepare_message(ls_session *s, const ls_program *g, int k, ls_c
                                                             .result = sends ? NULL : place,
                                                             .operand = sends ? place : NULL,
                                                             .peer = c->peer,
+                                                            .mailbox = c->mailbox,
                                                             .label = label(s, p, c) });
 }
 

@@ -15,12 +15,17 @@ typedef struct ls_reduce_attrs { const char *group, *unit; int64_t ranks, to, vi
 /* replicate: its gradient is summed over the group */
 typedef struct ls_replicate_attrs { const char *group, *unit; int64_t ranks, via; } ls_replicate_attrs;
 /* send, receive: the other rank's position in the group; the mailbox's offset in the sender's part of the
- * mailboxes, of which each rank has `room` bytes; what is sent */
-typedef struct ls_message_attrs { const char *group, *unit; int64_t ranks, peer, offset, room; ls_type type; }
+ * mailboxes, of which each rank has `room` bytes, and its number there; what is sent */
+typedef struct ls_message_attrs { const char *group, *unit; int64_t ranks, peer, offset, number, room;
+                                  ls_type type; }
     ls_message_attrs;
+/* fork: type in which the gradient is added to others */
+typedef struct ls_fork_attrs { int64_t to; } ls_fork_attrs;
 /* clang-format on */
-/* to: the operand's own type, also if a pass changes it */
-enum { LS_TO_SAME = 31 };
+/* to: the operand's own type, also if a pass changes it. Of a fork: the type to which the sums of its unit's
+ * gradients are rounded (passes/units.c sets it). */
+enum { LS_TO_SAME = 31, LS_TO_REDUCE = 30 };
 /* all_reduce. wide: adds 128-bit integers, each two i64. shared: all ranks use the sum as one value, so its
- * gradient is complete on each rank. */
-enum { LS_HOW_SUM, LS_HOW_MAX, LS_HOW_WIDE, LS_HOW_SHARED };
+ * gradient is complete on each rank. one: the operands, all of this rank, are equal, and the result is one of
+ * them. */
+enum { LS_HOW_SUM, LS_HOW_MAX, LS_HOW_WIDE, LS_HOW_SHARED, LS_HOW_ONE };

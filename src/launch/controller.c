@@ -15,7 +15,9 @@
 typedef struct controller {
     const ls_control_opts *o;
     ls_launch_opts next; /* of the next attempt */
-    int failures;
+    int failures, growths;
+    bool grows;         /* the ranks were asked to stop, because there is room for more */
+    char why[512];      /* why there is */
     bool out_of_memory; /* the kernel killed a rank of the last attempt for lack of memory */
     bool unchosen;      /* the number of ranks of the next attempt is not known yet */
 } controller;
@@ -81,9 +83,11 @@ static ls_status describe_loss(const controller *c, ls_restart *r, char text[128
 static ls_status wait_for_next(controller *c, const char *cause)
 {
     char text[4096], of[32] = "", from[128], workers[96];
-    ls_restart r = {
-        .cause = cause, .number = c->failures, .pause = ls_control_pause(c->failures), .text = text
-    };
+    ls_restart r = { .cause = cause,
+                     .grown = c->grows,
+                     .number = c->failures + c->growths,
+                     .pause = c->grows ? 0 : ls_control_pause(c->failures),
+                     .text = text };
     LS_TRY(describe_loss(c, &r, from));
     ls_status s = choose_workers(c, workers);
     if (!may_pass(s)) /* else hosts that do not answer now may answer after the pause */
@@ -93,9 +97,12 @@ static ls_status wait_for_next(controller *c, const char *cause)
     r.workers = c->next.ranks;
     if (c->o->max_failures > 0)
         snprintf(of, sizeof of, " of %lld", (long long)c->o->max_failures);
-    ls_snprintf(text, sizeof text, "%.3700s; restart %d%s in %g s%s%s", cause, c->failures, of, r.pause, from,
-                workers);
-    ls_log_warn("%s", text);
+    if (c->grows)
+        snprintf(text, sizeof text, "%.3700s; continues%s%s", cause, from, workers);
+    else
+        ls_snprintf(text, sizeof text, "%.3700s; restart %d%s in %g s%s%s", cause, c->failures, of, r.pause,
+                    from, workers);
+    ls_log(c->grows ? LS_INFO : LS_WARN, "%s", text);
     LS_TRY(c->o->account->restart(c->o->account->context, &r));
     pause_for(c, r.pause);
     if (!stop_wanted(c))
@@ -103,16 +110,16 @@ static ls_status wait_for_next(controller *c, const char *cause)
     return r.step >= 0
                ? ls_fail(LS_E_STOPPED,
                          "stopped on request before restart %d; start it again to continue from step %lld",
-                         c->failures, (long long)r.step)
-               : ls_fail(LS_E_STOPPED, "stopped on request before restart %d", c->failures);
+                         r.number, (long long)r.step)
+               : ls_fail(LS_E_STOPPED, "stopped on request before restart %d", r.number);
 }
 
 /* Called between two attempts. LS_OK: the next one begins. */
-static ls_status after_failure(controller *c, ls_status s)
+static ls_status after_attempt(controller *c, ls_status s)
 {
     char cause[4096], message[4096];
     const ls_account *a = c->o->account;
-    snprintf(cause, sizeof cause, "%s", ls_error_message());
+    snprintf(cause, sizeof cause, "%s", c->grows ? c->why : ls_error_message());
     LS_TRY(a->open(a->context));
     s = c->o->max_failures >= 0 && c->failures > c->o->max_failures ? give_up(c, s, cause)
                                                                     : wait_for_next(c, cause);
@@ -141,23 +148,44 @@ static ls_status end_as_failed(const controller *c, ls_status s)
     return ls_fail(s, "%s", cause);
 }
 
+/* ls_launch_opts.leave */
+static bool grows(void *context)
+{
+    controller *c = context;
+    c->grows = c->o->more(c->o->context, c->next.ranks, c->why);
+    if (c->grows)
+        ls_log_info("%s: the run is saved after this step, and continues there as well", c->why);
+    return c->grows;
+}
+
 ls_status ls_control(const ls_control_opts *o)
 {
     controller c = { .o = o, .next = o->ranks };
-    for (c.next.out_of_memory = &c.out_of_memory;; c.next.restart = c.failures) {
+    c.next.out_of_memory = &c.out_of_memory;
+    if (o->more) {
+        c.next.leave = grows;
+        c.next.leave_context = &c;
+    }
+    for (;; c.next.restart = c.failures + c.growths) {
         o->account->begin(o->account->context);
         c.out_of_memory = false;
+        c.grows = false;
         char ignored[96];
         ls_status s = c.unchosen ? choose_workers(&c, ignored) : LS_OK;
         if (s == LS_E_STOPPED)
             return end_as_stopped(&c);
         if (s == LS_OK)
             s = ls_launch(&c.next);
-        if (s == LS_OK || s == LS_E_STOPPED)
-            return s;
-        if (!may_pass(s) || o->max_failures == 0)
-            return end_as_failed(&c, s);
-        c.failures++;
-        LS_TRY(after_failure(&c, s));
+        c.grows = c.grows && s == LS_E_STOPPED && !stop_wanted(&c);
+        if (c.grows) {
+            c.growths++;
+        } else {
+            if (s == LS_OK || s == LS_E_STOPPED)
+                return s;
+            if (!may_pass(s) || o->max_failures == 0)
+                return end_as_failed(&c, s);
+            c.failures++;
+        }
+        LS_TRY(after_attempt(&c, s));
     }
 }

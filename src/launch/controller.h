@@ -6,6 +6,7 @@
 /* A restart, or the failure after which there is none. */
 typedef struct ls_restart {
     const char *cause;
+    bool grown;       /* nothing failed: there is room for more ranks */
     int number;       /* 1: the first */
     int workers;      /* of the next attempt */
     double pause;     /* seconds before it */
@@ -30,13 +31,16 @@ typedef struct ls_account {
 } ls_account;
 
 typedef struct ls_control_opts {
-    ls_launch_opts ranks;      /* of the first attempt */
-    int64_t max_failures;      /* -1: no limit */
-    const char *named;         /* name of max_failures in messages: "failure.max_failures" */
+    ls_launch_opts ranks; /* of the first attempt */
+    int64_t max_failures; /* -1: no limit */
+    const char *named;    /* name of max_failures in messages: "failure.max_failures" */
     const ls_account *account;
     /* Chooses the number of ranks of the next attempt, at most `most` (0: no limit). NULL: as many as before.
      */
     ls_status (*choose)(void *context, int most, int *workers);
+    /* Whether there is room for more than `workers` ranks now; writes why. Asked often while ranks run, and
+     * does not wait. Then they are asked to stop, and start again. NULL: never */
+    bool (*more)(void *context, int workers, char why[512]);
     void *context;
 } ls_control_opts;
 
@@ -44,7 +48,8 @@ typedef struct ls_control_opts {
  * or ended without a message. Failures that a rank has reported itself (recipe, data, disk, NaN), and a
  * program that cannot be executed, would repeat, so they end the run. If the kernel killed a rank for lack of
  * memory, the next attempt has one rank less, if `choose` allows it. Each failure is logged as a warning.
- * Status as ls_launch; LS_E_STOPPED also for a request during the pause. Local. */
+ * Ranks that have stopped because `more` said so start again, which does not count as a failure. Status as
+ * ls_launch; LS_E_STOPPED also for a request during the pause. Local. */
 ls_status ls_control(const ls_control_opts *o);
 
 /* Seconds before the restart after this many failures, at least 1: twice as many each time, up to 30. */

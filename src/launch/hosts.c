@@ -1,5 +1,5 @@
 /* hosts.c - see hosts.h. */
-#include "hosts.h"
+#include "hosts_own.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -9,14 +9,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/c_locale.h"
-#include "base/commands.h"
 #include "base/file.h"
-#include "base/log.h"
 #include "base/str.h"
 #include "base/sys.h"
-
-#define PATIENCE 10.0 /* seconds that a host has to answer */
 
 /* ---- reading */
 
@@ -119,26 +114,6 @@ static ls_status hosts_read_file(ls_hosts *h, const char *path)
 
 /* ---- Slurm */
 
-/* The names of the hosts that the job has now, a line each. One that died is no longer among them when Slurm
- * has noticed it (SlurmdTimeout), if the job was started with --no-kill. SLURM_JOB_NUM_NODES stays. */
-static ls_status ask_slurm(ls_str *names)
-{
-    ls_command e = { .whole = names };
-    ls_command_word(&e, "sh");
-    ls_command_word(&e, "-c");
-    ls_command_word(&e,
-                    "hosts=$(squeue -h -j \"$SLURM_JOB_ID\" -o %N) && scontrol show hostnames \"$hosts\"");
-    LS_TRY(ls_commands_run(&e, 1, PATIENCE, "asking Slurm for the hosts of this job"));
-    LS_TRY(ls_str_status(names));
-    if (e.status == LS_COMMAND_LATE)
-        return ls_fail(LS_E_PEER, "squeue does not say within %g s which hosts this job has", PATIENCE);
-    const char *text = ls_str_text(names);
-    if (e.status == 0 && text[strspn(text, " \t\r\n")])
-        return LS_OK;
-    return ls_fail(LS_E_PEER, "squeue does not say which hosts this job has: %.400s",
-                   *e.said ? e.said : "it names none");
-}
-
 /* The number of tasks of each host; 0: not told. Slurm tells it as "2(x3)", or "2,1" if they differ. */
 static ls_status tasks_of_each(int *tasks, const ls_hosts_opts *o)
 {
@@ -166,7 +141,7 @@ static ls_status read_slurm(ls_hosts *h, const ls_hosts_opts *o)
                        "--hosts slurm: this is not a Slurm job (SLURM_JOB_ID is not set): use it in "
                        "sbatch or salloc");
     LS_TRY(tasks_of_each(&tasks, o));
-    ls_status s = ask_slurm(&text);
+    ls_status s = ls_hosts_ask_slurm(&text);
     if (s != LS_OK) {
         ls_str_release(&text);
         return ls_fail_in(s, "--hosts slurm");
@@ -218,101 +193,12 @@ ls_status ls_hosts_read(ls_hosts **out, const ls_hosts_opts *o)
 
 void ls_hosts_free(ls_hosts **h)
 {
-    if (*h)
+    if (*h) {
+        ls_hosts_stop_asking(*h);
         free((*h)->all);
+    }
     free(*h);
     *h = NULL;
-}
-
-/* ---- asking */
-
-/* Makes the command "ssh -o BatchMode=yes HOST true". In this mode ssh does not ask for a password. */
-static void question(ls_command *e, const ls_hosts *h, const ls_host *host)
-{
-    const char *name = strrchr(h->rsh, '/') ? strrchr(h->rsh, '/') + 1 : h->rsh;
-    ls_command_words(e, h->rsh);
-    if (!strncmp(name, "ssh", 3) && (!name[3] || name[3] == ' '))
-        ls_command_words(e, "-o BatchMode=yes -o ConnectTimeout=8");
-    ls_command_word(e, host->name);
-    ls_command_word(e, "true");
-}
-
-static void note_answer(ls_host *host, const ls_command *e)
-{
-    host->answers = e->status == 0;
-    if (e->status == LS_COMMAND_LATE)
-        ls_snprintf(host->why, sizeof host->why, "no answer within %g s", PATIENCE);
-    else if (!host->answers)
-        snprintf(host->why, sizeof host->why, "%.400s%s(exit status %d)", e->said, *e->said ? " " : "",
-                 e->status);
-}
-
-static ls_status ask_each(ls_hosts *h)
-{
-    ls_command *commands = ls_sys_calloc((size_t)h->n, sizeof *commands);
-    LS_TRY(ls_sys_have(commands));
-    for (int i = 0; i < h->n; i++)
-        if (!h->all[i].here)
-            question(&commands[i], h, &h->all[i]);
-    ls_status s = ls_commands_run(commands, h->n, PATIENCE, "asking the hosts whether they answer");
-    for (int i = 0; s == LS_OK && i < h->n; i++) {
-        h->all[i].answers = h->all[i].here;
-        if (!h->all[i].here)
-            note_answer(&h->all[i], &commands[i]);
-    }
-    free(commands);
-    return s;
-}
-
-static bool has_line(const char *text, const char *line)
-{
-    const size_t n = strlen(line);
-    for (const char *at = text; (at = strstr(at, line)); at += n)
-        if ((at == text || at[-1] == '\n') && strchr("\r\n", at[n]))
-            return true;
-    return false;
-}
-
-static ls_status ask_slurm_for(ls_hosts *h)
-{
-    ls_str names = { 0 };
-    ls_status s = ask_slurm(&names);
-    for (int i = 0; s == LS_OK && i < h->n; i++) {
-        ls_host *host = &h->all[i];
-        host->answers = has_line(ls_str_text(&names), host->name);
-        snprintf(host->why, sizeof host->why, "it does not belong to Slurm job %s", getenv("SLURM_JOB_ID"));
-    }
-    ls_str_release(&names);
-    return s;
-}
-
-static ls_status tell_missing(const ls_hosts *h)
-{
-    ls_str text = { 0 };
-    for (int i = 0; i < h->n; i++)
-        if (!h->all[i].answers)
-            ls_str_printf(&text, "%shost %s does not answer: %s", text.len ? "; " : "", h->all[i].name,
-                          h->all[i].why);
-    ls_status s = h->slurm ? ls_fail(LS_E_PEER, "%.3000s", ls_str_text(&text))
-                           : ls_fail(LS_E_PEER, "%.3000s; `%s HOST true` must work without a password",
-                                     ls_str_text(&text), h->rsh);
-    ls_str_release(&text);
-    return s;
-}
-
-ls_status ls_hosts_ask(ls_hosts *h, bool all)
-{
-    int missing = 0;
-    LS_TRY(h->slurm ? ask_slurm_for(h) : ask_each(h));
-    for (int i = 0; i < h->n; i++)
-        missing += !h->all[i].answers;
-    if (!missing)
-        return LS_OK;
-    const ls_status s = tell_missing(h);
-    if (all || missing == h->n)
-        return s;
-    ls_log_warn("%s", ls_error_message());
-    return LS_OK;
 }
 
 /* ---- distributing ranks */

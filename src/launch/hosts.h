@@ -8,6 +8,7 @@ typedef struct ls_host {
     bool here; /* whether it is this host */
     bool answers;
     char why[512]; /* why it does not answer */
+    int again;     /* how often in a row it has answered since */
 } ls_host;
 
 typedef struct ls_hosts {
@@ -18,6 +19,7 @@ typedef struct ls_hosts {
     bool slurm;      /* a Slurm job: srun starts the ranks, and squeue knows which hosts it still has */
     /* in the next attempt the first `used` hosts that answer have `per` ranks each */
     int used, per;
+    struct ls_hosts_asking *asking; /* hosts_again.c */
 } ls_hosts;
 
 typedef struct ls_hosts_opts {
@@ -37,6 +39,12 @@ void ls_hosts_free(ls_hosts **h);
  * LS_E_PEER if none answers, or, with `all`, if one does not. The message has the answer of each.
  * LS_E_STOPPED. */
 ls_status ls_hosts_ask(ls_hosts *h, bool all);
+/* Asks those that did not answer whether they do now, every 30 s: call it often, it does not wait. True when
+ * one more has come back, which has answered twice in a row. Local. */
+bool ls_hosts_look_again(ls_hosts *h);
+bool ls_hosts_is_back(const ls_host *host);
+void ls_hosts_stop_asking(ls_hosts *h); /* also forgets how long it has waited */
+
 int ls_hosts_room(const ls_hosts *h); /* the most ranks on the hosts that answer */
 /* Distributes the ranks evenly over as few of these hosts as possible. False: it cannot be done evenly. */
 bool ls_hosts_fit(ls_hosts *h, int ranks);

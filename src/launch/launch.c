@@ -21,10 +21,21 @@
 
 /* ---- watching */
 
+/* A rank that has not joined may not yet have a handler for the request to stop. */
+static bool is_to_leave(const launch *l)
+{
+    if (!l->o->leave || l->failed_at > 0)
+        return false;
+    for (int r = 0; r < l->o->ranks; r++)
+        if (!ls_shm_watch_joined(l->watch, r))
+            return false;
+    return l->o->leave(l->o->leave_context);
+}
+
 static void pass_requests_on(launch *l)
 {
     const sig_atomic_t saves = l->o->save ? *l->o->save : 0;
-    if (l->o->stop && *l->o->stop && !l->stop_passed_on) {
+    if (!l->stop_passed_on && ((l->o->stop && *l->o->stop) || is_to_leave(l))) {
         l->place->stop(l);
         l->stop_passed_on = true;
     }

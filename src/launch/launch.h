@@ -22,6 +22,10 @@ typedef struct ls_launch_opts {
     const volatile sig_atomic_t *stop; /* nonzero: a request to stop; may be NULL */
     /* a change of this number is a request to save after the step; may be NULL */
     const volatile sig_atomic_t *save;
+    /* Whether the ranks are to stop because another attempt can do better; asked often, from when all have
+     * joined until it says so, and must not wait. NULL: never */
+    bool (*leave)(void *context);
+    void *leave_context;
     void (*pass)(const char *line); /* prints a line that a rank of another host wrote; may be NULL */
     /* becomes true if the kernel killed a rank for lack of memory; may be NULL */
     bool *out_of_memory;

@@ -97,7 +97,7 @@ static ls_status restart(void *context, const ls_restart *one)
                                  .workers = one->workers };
     if (!r->run)
         return LS_OK;
-    ls_rundir_log(r->run, LS_WARN, one->text);
+    ls_rundir_log(r->run, one->grown ? LS_INFO : LS_WARN, one->text);
     return ls_metrics_restart(r->run, &row);
 }
 

@@ -16,6 +16,7 @@
 #include "base/clock.h"
 #include "base/commands.h"
 #include "base/log.h"
+#include "base/slurm.h"
 #include "comm/launched.h"
 #include "step/trainer.h"
 
@@ -52,9 +53,11 @@ static bool read_time_left(const char *text, double *seconds)
 static double ask_slurm(void)
 {
     ls_command e = { 0 };
+    char job[64];
     double left;
+    ls_slurm_job(job);
     ls_command_words(&e, "squeue -h -o %L -j");
-    ls_command_word(&e, getenv("SLURM_JOB_ID"));
+    ls_command_word(&e, job);
     const ls_status s = ls_commands_run(&e, 1, PATIENCE, "asking Slurm when this job ends");
     if (s == LS_E_STOPPED)
         return 0;

@@ -5,12 +5,13 @@
 #include "base/check.h"
 #include "rules.h"
 
-static const char *const FLOATS[] = {
-    [LS_F32] = "f32", [LS_F64] = "f64", [LS_BF16] = "bf16", [LS_F16] = "f16", [LS_TO_SAME] = "same"
-};
-static const char *const HOWS[] = {
-    [LS_HOW_SUM] = "sum", [LS_HOW_MAX] = "max", [LS_HOW_WIDE] = "wide", [LS_HOW_SHARED] = "shared"
-};
+static const char *const FLOATS[] = { [LS_F32] = "f32", [LS_F64] = "f64",      [LS_BF16] = "bf16",
+                                      [LS_F16] = "f16", [LS_TO_SAME] = "same", [LS_TO_REDUCE] = "reduce" };
+static const char *const HOWS[] = { [LS_HOW_SUM] = "sum",
+                                    [LS_HOW_MAX] = "max",
+                                    [LS_HOW_WIDE] = "wide",
+                                    [LS_HOW_SHARED] = "shared",
+                                    [LS_HOW_ONE] = "one" };
 
 static ls_status check_group(const ls_infer *i, int64_t ranks)
 {
@@ -50,10 +51,19 @@ static void grad_all_gather(ls_grad *c)
     c->din[0] = ls_gather_gradient(c->g, c->dout[0], c->node->attrs, ls_type_of(c->g, c->node->in[0])->dtype);
 }
 
+/* Several operands are terms of this rank: passes/virtual_ranks.c adds them before those of other ranks. */
+static ls_status check_terms(const ls_infer *i)
+{
+    for (int k = 1; k < i->n_in; k++)
+        LS_TRY(ls_infer_expect(i, k, &i->in[0], "another term"));
+    return LS_OK;
+}
+
 static ls_status infer_reduce_scatter(ls_infer *i)
 {
     const ls_reduce_attrs *a = i->attrs;
     LS_TRY(check_group(i, a->ranks));
+    LS_TRY(check_terms(i));
     LS_RULE_CHECK(i, i->in[0].dims[0] % a->ranks == 0, "%lld elements do not divide by %lld ranks",
                   (long long)i->in[0].dims[0], (long long)a->ranks);
     const ls_dtype to = to_type(i, a->to);
@@ -68,18 +78,21 @@ static ls_status infer_reduce_scatter(ls_infer *i)
 static void grad_reduce_scatter(ls_grad *c)
 {
     const ls_reduce_attrs *a = c->node->attrs;
-    c->din[0] = ls_all_gather(c->g, c->dout[0],
-                              &(ls_gather_attrs){ .group = a->group,
-                                                  .unit = a->unit,
-                                                  .ranks = a->ranks,
-                                                  .via = a->via,
-                                                  .to = ls_type_of(c->g, c->node->in[0])->dtype });
+    const ls_gather_attrs back = { .group = a->group,
+                                   .unit = a->unit,
+                                   .ranks = a->ranks,
+                                   .via = a->via,
+                                   .to = ls_type_of(c->g, c->node->in[0])->dtype };
+    c->din[0] = a->ranks > 1 ? ls_all_gather(c->g, c->dout[0], &back) : c->dout[0];
+    for (int k = 1; k < c->node->n_in; k++)
+        c->din[k] = c->din[0];
 }
 
 static ls_status infer_all_reduce(ls_infer *i)
 {
     const ls_reduce_attrs *a = i->attrs;
     const ls_type *t = &i->in[0];
+    LS_TRY(check_terms(i));
     LS_RULE_CHECK(i,
                   a->how == LS_HOW_WIDE ? t->dtype == LS_I64 && ls_type_count(t) % 2 == 0
                                         : ls_dtype_is_float(t->dtype),
@@ -89,12 +102,15 @@ static ls_status infer_all_reduce(ls_infer *i)
 }
 
 /* Every rank's result contains this rank's operand, so its gradient is the sum of all ranks' gradients. With
- * LS_HOW_SHARED, all ranks use the result alike, as one value: its gradient is complete on each rank. */
+ * LS_HOW_SHARED, all ranks use the result alike, as one value: its gradient is complete on each rank. With
+ * LS_HOW_ONE each operand stands for the whole value. */
 static void grad_all_reduce(ls_grad *c)
 {
     const int64_t how = ((const ls_reduce_attrs *)c->node->attrs)->how;
-    LS_CHECK(how == LS_HOW_SUM || how == LS_HOW_SHARED, "only a sum over ranks has a gradient");
-    c->din[0] = how == LS_HOW_SHARED ? c->dout[0] : ls_all_reduce(c->g, c->dout[0], c->node->attrs);
+    const bool complete = how == LS_HOW_SHARED || how == LS_HOW_ONE;
+    LS_CHECK(complete || (how == LS_HOW_SUM && c->node->n_in == 1), "only a sum over ranks has a gradient");
+    for (int k = 0; k < c->node->n_in; k++)
+        c->din[k] = complete ? c->dout[0] : ls_all_reduce(c->g, c->dout[0], c->node->attrs);
 }
 
 ls_value ls_replicate_gradient(ls_graph *g, ls_value dy, const ls_replicate_attrs *a)
@@ -118,6 +134,13 @@ static bool view_replicate(const ls_infer *i, const ls_tensor *in, ls_tensor *ou
     *out = *in;
     *offset = 0;
     return true;
+}
+
+static void grad_fork(ls_grad *c)
+{
+    const ls_fork_attrs *a = c->node->attrs;
+    c->din[0] = ls_cast(c->g, c->dout[0],
+                        a->to == LS_TO_SAME ? ls_type_of(c->g, c->node->in[0])->dtype : (ls_dtype)a->to);
 }
 
 static void grad_to_device(ls_grad *c) { c->din[0] = ls_graph_apply(c->g, &ls_op_to_host, 1, c->dout, NULL); }
@@ -144,6 +167,8 @@ static const ls_attr_field REDUCE_FIELDS[] = { GROUP(ls_reduce_attrs),
                                                { "how", LS_FIELD_I64, offsetof(ls_reduce_attrs, how), HOWS },
                                                { 0 } };
 static const ls_attr_field REPLICATE_FIELDS[] = { GROUP(ls_replicate_attrs), { 0 } };
+static const ls_attr_field FORK_FIELDS[] = { { "to", LS_FIELD_I64, offsetof(ls_fork_attrs, to), FLOATS },
+                                             { 0 } };
 
 const ls_op ls_op_all_gather = {
     .name = "all_gather",
@@ -163,7 +188,7 @@ const ls_op ls_op_reduce_scatter = {
     .name = "reduce_scatter",
     .rule = LS_RULE_LATER,
     .min_in = 1,
-    .max_in = 1,
+    .max_in = -1,
     .n_out = 1,
     .flags = LS_OP_COLLECTIVE,
     .attrs_size = sizeof(ls_reduce_attrs),
@@ -177,7 +202,7 @@ const ls_op ls_op_all_reduce = {
     .name = "all_reduce",
     .rule = LS_RULE_LATER,
     .min_in = 1,
-    .max_in = 1,
+    .max_in = -1,
     .n_out = 1,
     .flags = LS_OP_COLLECTIVE,
     .attrs_size = sizeof(ls_reduce_attrs),
@@ -202,6 +227,20 @@ const ls_op ls_op_replicate = {
     .view = view_replicate,
     .summary =
         "Marks a value that is the same on every rank of a group; its gradients are summed over the group.",
+};
+const ls_op ls_op_fork = {
+    .name = "fork",
+    .rule = "r.. -> r..",
+    .min_in = 1,
+    .max_in = 1,
+    .n_out = 1,
+    .flags = LS_OP_VIEW,
+    .attrs_size = sizeof(ls_fork_attrs),
+    .fields = FORK_FIELDS,
+    .infer = ls_infer_same,
+    .grad = grad_fork,
+    .view = view_replicate,
+    .summary = "Marks the readers of a value whose gradients are summed first.",
 };
 const ls_op ls_op_to_device = {
     .name = "to_device",
@@ -243,4 +282,8 @@ ls_value ls_all_reduce(ls_graph *g, ls_value v, const ls_reduce_attrs *a)
 ls_value ls_replicate(ls_graph *g, ls_value v, const ls_replicate_attrs *a)
 {
     return ls_graph_apply(g, &ls_op_replicate, 1, &v, a);
+}
+ls_value ls_fork(ls_graph *g, ls_value v, int64_t to)
+{
+    return ls_graph_apply(g, &ls_op_fork, 1, &v, &(ls_fork_attrs){ to });
 }

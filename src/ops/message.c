@@ -32,6 +32,7 @@ static const ls_attr_field FIELDS[] = { { "group", LS_FIELD_TEXT, offsetof(ls_me
                                         { "ranks", LS_FIELD_I64, offsetof(ls_message_attrs, ranks), NULL },
                                         { "peer", LS_FIELD_I64, offsetof(ls_message_attrs, peer), NULL },
                                         { "offset", LS_FIELD_I64, offsetof(ls_message_attrs, offset), NULL },
+                                        { "number", LS_FIELD_I64, offsetof(ls_message_attrs, number), NULL },
                                         { "room", LS_FIELD_I64, offsetof(ls_message_attrs, room), NULL },
                                         { "type", LS_FIELD_TYPE, offsetof(ls_message_attrs, type), NULL },
                                         { 0 } };

@@ -75,6 +75,8 @@ ls_value ls_all_gather(ls_graph *g, ls_value slice, const ls_gather_attrs *a);
 ls_value ls_reduce_scatter(ls_graph *g, ls_value flat, const ls_reduce_attrs *a);
 ls_value ls_all_reduce(ls_graph *g, ls_value v, const ls_reduce_attrs *a);
 ls_value ls_replicate(ls_graph *g, ls_value v, const ls_replicate_attrs *a);
+/* v, for readers whose gradients are summed before those of others, in type `to`. */
+ls_value ls_fork(ls_graph *g, ls_value v, int64_t to);
 
 /* The gradients of all_gather and replicate, given their results' gradient dy. to: the type of the slice that
  * was gathered. */
@@ -132,5 +134,5 @@ extern const ls_op ls_op_max_abs, ls_op_sum_squares, ls_op_norm_from_squares, ls
 extern const ls_op ls_op_count_step, ls_op_adam, ls_op_sgd, ls_op_loss_scale_update;
 extern const ls_op ls_op_group_rate, ls_op_lion, ls_op_ema, ls_op_muon_momentum, ls_op_muon, ls_op_adafactor;
 extern const ls_op ls_op_send, ls_op_receive;
-extern const ls_op ls_op_all_gather, ls_op_reduce_scatter, ls_op_all_reduce, ls_op_replicate, ls_op_to_device,
-    ls_op_to_host;
+extern const ls_op ls_op_all_gather, ls_op_reduce_scatter, ls_op_all_reduce, ls_op_replicate, ls_op_fork,
+    ls_op_to_device, ls_op_to_host;

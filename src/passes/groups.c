@@ -26,13 +26,14 @@ static int groups_take(ls_units *u, const ls_node *const *params, const char *wo
     return named;
 }
 
-/* Whether the parameter is a table (of an embedding): its rows are not outputs of a layer. */
+/* Whether a parameter, or a view of it, is a table (of an embedding): its rows are not outputs of a layer. */
 static bool is_table(const ls_graph *g, const ls_node *param)
 {
-    for (int i = 0; i < g->n_nodes; i++)
+    for (int i = param->id + 1; i < g->n_nodes; i++)
         for (int k = 0; k < g->nodes[i]->n_in; k++)
             if (g->nodes[i]->in[k].id == param->out[0].id &&
-                (g->nodes[i]->op == &ls_op_embedding || g->nodes[i]->op == &ls_op_position_bias))
+                (g->nodes[i]->op == &ls_op_embedding || g->nodes[i]->op == &ls_op_position_bias ||
+                 ((g->nodes[i]->op->flags & LS_OP_VIEW) && is_table(g, g->nodes[i]))))
                 return true;
     return false;
 }

@@ -22,7 +22,7 @@ static int64_t greatest_divisor(int64_t a, int64_t b)
 /* The greatest size that divides `size` and the starts and sizes of all slices of `v` along `dim`. */
 static int64_t divide(const ls_graph *g, ls_value v, int dim, int64_t size)
 {
-    for (int i = 0; i < g->n_nodes; i++) {
+    for (int i = ls_node_of(g, v)->id + 1; i < g->n_nodes; i++) {
         const ls_node *n = g->nodes[i];
         const ls_slice_attrs *a = n->attrs;
         if (n->op == &ls_op_slice && n->in[0].id == v.id && a->dim == dim)
@@ -51,8 +51,10 @@ static int dim_after(const ls_graph *g, const ls_node *n, ls_value v, int dim)
 static int64_t divide_behind(const ls_graph *g, ls_value v, int dim, int64_t size, int products)
 {
     size = divide(g, v, dim, size);
-    for (int i = 0; i < g->n_nodes; i++) {
+    for (int i = ls_node_of(g, v)->id + 1; i < g->n_nodes; i++) {
         const ls_node *n = g->nodes[i];
+        if (n->op == &ls_op_fork && n->in[0].id == v.id) /* what reads the other forks is the same */
+            return divide_behind(g, n->out[0], dim, size, products);
         const bool passes = products || n->op == &ls_op_add || n->op == &ls_op_reshape ||
                             n->op == &ls_op_broadcast_to;
         const int out = passes ? dim_after(g, n, v, dim) : -1;
@@ -76,7 +78,8 @@ const ls_box *ls_packed_box(ls_propagation *pr, const ls_node *param, const ls_s
     if (!box)
         return NULL; /* the graph says so */
     *box = ls_packed_whole(ls_prop_whole(pr, param->out[0]), seed->dim, seed->parts);
-    LS_CHECK(ls_box_split(box, seed->dim + 1, pr->axis.ranks, pr->axis.position),
+    const int each = pr->axis.each;
+    LS_CHECK(ls_box_split(box, seed->dim + 1, pr->axis.ranks / each, pr->axis.position / each),
              "the ranks do not divide the block");
     return box;
 }

@@ -3,7 +3,7 @@
  * order in a training step (step/compile.c):
  *
  *     slices_up, narrow, low_rank -> propagate -> units (ranks, precision) -> sync_batch_norm -> ls_backward
- *     -> recompute, reshard -> cse, dce -> fuse -> dce */
+ *     -> add_terms -> recompute, reshard -> cse, dce -> fuse -> dce */
 #pragma once
 #include "base/box.h"
 #include "graph/graph.h"
@@ -63,6 +63,10 @@ ls_status ls_pass_propagate(ls_graph **g, const ls_parallel *p);
 /* The same for programs that leave sharded values to each other: outputs[k] receives the placement of output
  * k (with one rank it is not written). */
 ls_status ls_pass_propagate_open(ls_graph **g, const ls_parallel *p, ls_placement *outputs);
+
+/* With parallel.slices, collectives may have several operands: terms of one rank. Adds these in a balanced
+ * tree, before the sum over ranks, and removes forks. After differentiation. */
+ls_status ls_pass_add_terms(ls_graph **g);
 
 /* A parameter in its unit's flat buffer. */
 typedef struct ls_slot {

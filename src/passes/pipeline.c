@@ -26,6 +26,7 @@
 typedef struct crossing {
     int value, from, to;    /* from: its stage; to: the first stage of the reader that reads it */
     int64_t places, offset; /* mailboxes, and where the first one lies */
+    int64_t number;         /* of the first one, among those of its sender */
 } crossing;
 
 typedef struct pipeline {
@@ -110,7 +111,8 @@ static ls_status find_crossings(pipeline *l)
 {
     const ls_graph *g = l->g;
     int *reads = LS_ARENA_ARRAY(&l->arena, int, (size_t)g->n_vals *(size_t)l->ranks), n = 0;
-    int64_t *used = LS_ARENA_ARRAY(&l->arena, int64_t, l->ranks);
+    int64_t *used = LS_ARENA_ARRAY(&l->arena, int64_t, l->ranks), /* bytes, and mailboxes */
+        *numbers = LS_ARENA_ARRAY(&l->arena, int64_t, l->ranks);
     LS_TRY(ls_arena_status(&l->arena));
     LS_TRY(find_readers(l, reads, &n));
     l->crossings = LS_ARENA_ARRAY(&l->arena, crossing, n + 1);
@@ -124,10 +126,13 @@ static ls_status find_crossings(pipeline *l)
                 continue;
             const ls_node *from = ls_node_of(g, (ls_value){ .id = v });
             const int64_t most = l->ranks < l->n ? l->ranks : l->n, places = l->varies[from->id] ? most : 1;
-            int64_t *at = &used[rank_of(l, from->stage)];
-            l->crossings[l->n_crossings++] = (crossing){ v, from->stage, to, places, *at };
-            *at += places * (int64_t)LS_MAILBOX_BYTES(ls_type_bytes(&g->vals[v].type));
-            l->room = *at > l->room ? *at : l->room;
+            const int rank = rank_of(l, from->stage);
+            l->crossings[l->n_crossings++] = (crossing){
+                v, from->stage, to, places, used[rank], numbers[rank]
+            };
+            numbers[rank] += places;
+            used[rank] += places * (int64_t)LS_MAILBOX_BYTES(ls_type_bytes(&g->vals[v].type));
+            l->room = used[rank] > l->room ? used[rank] : l->room;
         }
     }
     l->first[g->n_vals] = l->n_crossings;
@@ -225,6 +230,7 @@ static ls_message_attrs message(pipeline *l, const crossing *x, int64_t m, bool 
         .ranks = l->ranks,
         .peer = rank_of(l, sends ? x->to : x->from),
         .offset = x->offset + m % x->places * (int64_t)LS_MAILBOX_BYTES(ls_type_bytes(type)),
+        .number = x->number + m % x->places,
         .room = l->room,
         .type = *type,
     };

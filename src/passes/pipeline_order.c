@@ -27,7 +27,8 @@ static ls_stage_pass kth(const ls_pipeline_shape *s, int rank, int64_t k, ls_sta
     return (ls_stage_pass){ work, (int)(chunk * p) + rank, round * p + at % group };
 }
 
-/* A rank's forward passes before the one that its first backward pass follows. */
+/* A rank's forward passes before the one that its first backward pass follows. With several stages there are
+ * more than stages that take equally long need: messages take time, and each goes round all ranks. */
 static int64_t ahead(const ls_pipeline_shape *s, int rank)
 {
     if (s->schedule == LS_SCHEDULE_GPIPE)

@@ -35,6 +35,27 @@ static ls_value replicate(ls_propagation *pr, ls_value old)
     return *copy;
 }
 
+/* What `sequence` split, whole again. */
+static ls_value undo(ls_propagation *pr, ls_value old)
+{
+    ls_value *copy = &pr->invariant[old.id];
+    if (!pr->at[old.id].soft)
+        return ls_rewrite_value(&pr->r, old);
+    if (!ls_present(*copy))
+        *copy = ls_redistribute(pr->r.to, ls_rewrite_value(&pr->r, old), ls_prop_whole(pr, old),
+                                pr->at[old.id].p, (ls_placement){ LS_INVARIANT, 0, 0 }, &pr->axis,
+                                label_of(pr, ls_node_of(pr->r.from, old)));
+    return *copy;
+}
+
+static bool moves_rows(const ls_node_split *s)
+{
+    bool moved = false;
+    for (int l = 0; l < s->rule.n; l++)
+        moved = moved || s->rule.loop[l].moved;
+    return moved;
+}
+
 /* Makes s->in[k]: operand k for ranks that each compute a block of loop s->loop. */
 static ls_status operand(ls_propagation *pr, ls_node_split *s, int k)
 {
@@ -80,13 +101,16 @@ static ls_status operand(ls_propagation *pr, ls_node_split *s, int k)
     return LS_OK;
 }
 
-/* Sums a Partial result: to Invariant or, with `sequence`, to Shard by rows. */
-static ls_status sum(ls_propagation *pr, ls_value old, ls_value part)
+/* Sums a Partial result: to Invariant or, with `sequence`, to Shard by rows. Not rows that move by data: who
+ * reads them needs them all. */
+static ls_status sum(ls_propagation *pr, const ls_node_split *s, ls_value old, ls_value part)
 {
     const ls_type *t = ls_prop_whole(pr, old);
     ls_placement to = { LS_INVARIANT, 0, 0 };
     ls_type mine;
-    if (pr->p->sequence && t->ndim > 1) {
+    const bool moves = moves_rows(s);
+    pr->at[old.id] = (ls_spot){ .undone = moves };
+    if (pr->p->sequence && t->ndim > 1 && !moves) {
         to = LS_ROWS_SHARDED(t->ndim - 1);
         if (!ls_placed_type(&mine, t, to, &pr->axis))
             return ls_fail_field(LS_E_USAGE, "sequence",
@@ -215,7 +239,7 @@ static ls_status split_loop(ls_propagation *pr, ls_node_split *s)
                                               .cause = pr->at[n->in[s->by].id].cause,
                                               .parts = pr->at[n->in[s->by].id].parts };
         else
-            LS_TRY(sum(pr, n->out[k], made->out[k]));
+            LS_TRY(sum(pr, s, n->out[k], made->out[k]));
     }
     for (int k = 0; made && sums && k < n->n_in; k++)
         if (ls_present(n->in[k]) && (s->rule.added >> ls_rule_operand(k) & 1))
@@ -238,6 +262,24 @@ static bool are_rows(const ls_node_split *s, const int8_t *loops, int ndim, int 
     return true;
 }
 
+/* Whether a node needs all rows of tokens that go to experts (as does a sum over tokens): it moves them, or a
+ * reshape [tokens, ..] does not keep them. */
+static bool needs_all_rows(const ls_propagation *pr, const ls_node_split *s)
+{
+    return moves_rows(s) ||
+           (s->n->op == &ls_op_reshape && !s->rule.regroups && ls_prop_whole(pr, s->n->in[0])->ndim == 2);
+}
+
+static ls_status compute_whole(ls_propagation *pr, ls_node_split *s)
+{
+    for (int k = 0; k < s->n->n_in; k++)
+        s->in[k] = ls_present(s->n->in[k]) ? undo(pr, s->n->in[k]) : LS_NONE;
+    ls_rewrite_copy_with(&pr->r, s->n, s->in, s->n->attrs);
+    for (int k = 0; k < s->n->n_out; k++)
+        pr->at[s->n->out[k].id] = (ls_spot){ .undone = true };
+    return LS_OK;
+}
+
 /* Each rank computes a range of the rows. Operands that all rows share, such as gains and weights, become
  * Replicate: their gradients are summed over the ranks. */
 static ls_status split_rows(ls_propagation *pr, ls_node_split *s)
@@ -246,6 +288,8 @@ static ls_status split_rows(ls_propagation *pr, ls_node_split *s)
     const int rows = pr->at[n->in[s->by].id].p.dims;
     const int8_t *first = s->rule.in[ls_rule_operand(s->by)];
     void *attrs;
+    if (needs_all_rows(pr, s))
+        return compute_whole(pr, s);
     if (s->rule.regroups) {
         const ls_type *t = ls_prop_whole(pr, n->out[0]);
         pr->at[n->out[0].id] = (ls_spot){ .p = LS_ROWS_SHARDED(t->ndim - 1), .soft = true };
@@ -257,9 +301,17 @@ static ls_status split_rows(ls_propagation *pr, ls_node_split *s)
         s->in[k] = LS_NONE;
         if (!ls_present(old))
             continue;
-        const bool has = ls_prop_split(pr, old);
+        const bool has = ls_prop_split(pr, old), takes = pr->at[old.id].undone && ls_prop_float(pr, old);
+        if (takes && are_rows(s, s->rule.in[ls_rule_operand(k)], ls_prop_whole(pr, old)->ndim, rows, first)) {
+            s->in[k] = ls_redistribute(pr->r.to, ls_rewrite_value(&pr->r, old), ls_prop_whole(pr, old),
+                                       (ls_placement){ LS_INVARIANT, 0, 0 }, LS_ROWS_SHARDED(rows), &pr->axis,
+                                       label_of(pr, n));
+            continue;
+        }
         if (!are_rows(s, s->rule.in[ls_rule_operand(k)], ls_prop_whole(pr, old)->ndim, has ? rows : 0, first))
-            return has ? ls_prop_cannot_take(pr, n, k) : ls_prop_conflict(pr, s, k, s->by);
+            return has && n->op == &ls_op_sum_to ? compute_whole(pr, s)
+                   : has                         ? ls_prop_cannot_take(pr, n, k)
+                                                 : ls_prop_conflict(pr, s, k, s->by);
         s->in[k] = has || !ls_prop_float(pr, old) ? ls_rewrite_value(&pr->r, old) : replicate(pr, old);
     }
     if (s->rule.at >= 0 || n->op->local) /* a range of rows, taken as one dimension, is not a box */
@@ -297,17 +349,37 @@ static ls_status vote(ls_propagation *pr, ls_node_split *s)
     return LS_OK;
 }
 
+/* A virtual rank's block of what a rank stores: of each part, if the source is packed. */
+static ls_value block_of(ls_propagation *pr, ls_value v, const ls_seed *seed)
+{
+    ls_graph *g = pr->r.to;
+    ls_type t = ls_value_type(g, v), apart = t;
+    const int at = pr->axis.position % pr->axis.each, dim = seed->dim;
+    const int64_t size = t.dims[dim] / seed->parts / pr->axis.each;
+    if (seed->parts == 1)
+        return ls_slice(g, v, dim, at * size, size);
+    for (int d = apart.ndim++; d > dim; d--)
+        apart.dims[d] = apart.dims[d - 1];
+    apart.dims[dim] = seed->parts;
+    apart.dims[dim + 1] /= seed->parts;
+    v = ls_slice(g, ls_reshape_dims(g, v, apart.ndim, apart.dims), dim + 1, at * size, size);
+    t.dims[dim] = seed->parts * size;
+    return ls_reshape_dims(g, v, t.ndim, t.dims);
+}
+
 /* A parameter; or a state or an input that the plan splits. */
 static ls_status source(ls_propagation *pr, const ls_node *n)
 {
     const bool param = n->op == &ls_op_param;
+    const int each = pr->axis.each, ranks = pr->axis.ranks / each;
     ls_source_attrs a = *(const ls_source_attrs *)n->attrs;
     const ls_value v = n->out[0];
     const ls_seed *seed = &pr->seeds[v.id];
     pr->at[v.id] = (ls_spot){ .param = param };
     if (seed->word) {
-        a.type.dims[seed->dim] /= pr->axis.ranks;
-        a.sharded.dim[pr->axis.number] = (int8_t)(seed->dim + 1);
+        a.type.dims[seed->dim] /= ranks;
+        if (ranks > 1)
+            a.sharded.dim[pr->axis.number] = (int8_t)(seed->dim + 1);
         pr->at[v.id] = (ls_spot){ .p = LS_SHARDED(seed->dim),
                                   .param = param,
                                   .parts = seed->parts,
@@ -316,20 +388,23 @@ static ls_status source(ls_propagation *pr, const ls_node *n)
                                                            a.name) };
     }
     ls_node *made = ls_rewrite_copy_with(&pr->r, n, NULL, &a);
-    if (made && seed->parts > 1)
+    if (made && seed->parts > 1 && ranks > 1)
         made->at = ls_packed_box(pr, n, seed);
+    if (made && seed->word && each > 1)
+        pr->r.map[v.id] = block_of(pr, made->out[0], seed);
     ls_note_placement(pr->r.to, pr->r.map[v.id], pr->at[v.id].p, &pr->axis);
     return LS_OK;
 }
 
 static ls_status node(ls_propagation *pr, const ls_node *n)
 {
-    bool any = false, params = n->n_in > 0;
+    bool any = false, undone = false, params = n->n_in > 0;
     ls_rewrite_like(&pr->r, n);
     if (n->op == &ls_op_param || (n->n_in == 0 && n->n_out == 1 && pr->seeds[n->out[0].id].word))
         return source(pr, n);
     for (int k = 0; k < n->n_in; k++) {
         any = any || ls_prop_split(pr, n->in[k]);
+        undone = undone || (ls_present(n->in[k]) && pr->at[n->in[k].id].undone);
         params = params && (!ls_present(n->in[k]) || pr->at[n->in[k].id].param);
     }
     bool done = !any;
@@ -347,6 +422,7 @@ static ls_status node(ls_propagation *pr, const ls_node *n)
     }
     for (int k = 0; k < n->n_out; k++) {
         pr->at[n->out[k].id].param = params;
+        pr->at[n->out[k].id].undone |= undone && !ls_prop_split(pr, n->out[k]);
         ls_note_placement(pr->r.to, pr->r.map[n->out[k].id], pr->at[n->out[k].id].p, &pr->axis);
     }
     return LS_OK;
@@ -382,6 +458,7 @@ ls_status ls_propagate(ls_graph **gp, const ls_parallel *p, const ls_seed *seeds
     ls_arena *arena = &pr.r.to->arena;
     pr.at = LS_ARENA_ARRAY(arena, ls_spot, (*gp)->n_vals + 1);
     pr.replicate = LS_ARENA_ARRAY(arena, ls_value, (*gp)->n_vals + 1);
+    pr.invariant = LS_ARENA_ARRAY(arena, ls_value, (*gp)->n_vals + 1);
     ls_status s = ls_arena_status(arena);
     if (s == LS_OK)
         s = all_nodes(&pr, outputs);
@@ -391,29 +468,13 @@ ls_status ls_propagate(ls_graph **gp, const ls_parallel *p, const ls_seed *seeds
     return s;
 }
 
-ls_status ls_pass_propagate(ls_graph **gp, const ls_parallel *p)
+ls_status ls_propagate_axis(ls_graph **gp, const ls_parallel *p, ls_axis_role role, const ls_shard_axis *axis,
+                            ls_placement *outputs)
 {
-    return ls_pass_propagate_open(gp, p, NULL);
-}
-
-static ls_shard_axis axis_of(const ls_parallel *p, ls_axis_role role)
-{
-    const char *name = ls_mesh_axis(&p->mesh, role);
-    ls_shard_axis axis = { name, ls_mesh_group_size(&p->mesh, name),
-                           ls_mesh_position(&p->mesh, p->rank, name), 0 };
-    while (axis.number < p->mesh.n && strcmp(p->mesh.axes[axis.number].name, name))
-        axis.number++;
-    return axis;
-}
-
-/* Tokens first: what splits rows (`sequence`) then splits those that a rank has. */
-ls_status ls_pass_propagate_open(ls_graph **gp, const ls_parallel *p, ls_placement *outputs)
-{
-    const ls_shard_axis tokens = axis_of(p, LS_ROLE_CONTEXT), layers = axis_of(p, LS_ROLE_TENSOR);
-    if (tokens.ranks > 1)
-        LS_TRY(ls_propagate(gp, p, NULL, &tokens, NULL));
+    if (role == LS_ROLE_CONTEXT)
+        return axis->ranks == 1 ? LS_OK : ls_propagate(gp, p, NULL, axis, NULL);
     ls_seed *seeds = LS_ARENA_ARRAY(&(*gp)->arena, ls_seed, (*gp)->n_vals + 1);
     LS_TRY(ls_arena_status(&(*gp)->arena));
-    LS_TRY(ls_seeds(seeds, *gp, p, &layers));
-    return layers.ranks == 1 ? LS_OK : ls_propagate(gp, p, seeds, &layers, outputs);
+    LS_TRY(ls_seeds(seeds, *gp, p, axis));
+    return axis->ranks == 1 ? LS_OK : ls_propagate(gp, p, seeds, axis, outputs);
 }

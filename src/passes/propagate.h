@@ -21,5 +21,18 @@ ls_status ls_seeds(ls_seed *out, const ls_graph *g, const ls_parallel *p, const 
 ls_status ls_propagate(ls_graph **g, const ls_parallel *p, const ls_seed *seeds, const ls_shard_axis *axis,
                        ls_placement *outputs);
 
+/* The same with the axis of this role: seeds of the tensor plan, or tokens. With one rank it only checks the
+ * plan's words. */
+ls_status ls_propagate_axis(ls_graph **g, const ls_parallel *p, ls_axis_role role, const ls_shard_axis *axis,
+                            ls_placement *outputs);
+/* virtual_ranks.c. Whether an axis of this role and size stands for parallel.slices virtual ranks, of which a
+ * rank computes several; propagation over these. */
+bool ls_has_virtual_ranks(const ls_graph *g, const ls_parallel *p, ls_axis_role role, int ranks);
+ls_status ls_propagate_virtual(ls_graph **g, const ls_parallel *p, ls_axis_role role,
+                               const ls_shard_axis *axis);
+
+/* propagate_tokens.c: whether the model has an input of tokens. */
+bool ls_has_tokens(const ls_graph *g);
+
 /* packed.c: how many parts dimension `dim` of a parameter has, by what its readers slice. */
 int64_t ls_packed_parts(const ls_graph *g, ls_value param, int dim);

@@ -8,6 +8,7 @@
 typedef struct ls_spot {
     ls_placement p;
     bool soft;         /* split by rows because of `sequence`: may be undone */
+    bool undone;       /* whole, though `sequence` would split it: it depends on rows that move by data */
     bool param;        /* depends on parameters only */
     const char *cause; /* for messages: the word of the plan, and the parameter that it splits */
     int64_t parts;     /* the dimension is so many parts, each in blocks (packed.c); 0: 1 */
@@ -21,6 +22,7 @@ typedef struct ls_propagation {
     ls_spot *at;          /* [old values] */
     bool folds;           /* of tokens a rank has two chunks, one from each end (propagate_tokens.c) */
     ls_value *replicate;  /* [old values]: the value as Replicate, made for its first reader */
+    ls_value *invariant;  /* the same of what `sequence` split, as Invariant */
 } ls_propagation;
 
 /* A node of the old graph while it is split. */

@@ -143,11 +143,18 @@ static bool has_tokens(const ls_node *n)
            a->type.ndim == 2;
 }
 
+bool ls_has_tokens(const ls_graph *g)
+{
+    bool any = false;
+    for (int i = 0; i < g->n_nodes; i++)
+        any = any || has_tokens(g->nodes[i]);
+    return any;
+}
+
 ls_status ls_prop_check_tokens(const ls_propagation *pr)
 {
-    for (int i = 0; i < pr->r.from->n_nodes; i++)
-        if (has_tokens(pr->r.from->nodes[i]))
-            return LS_OK;
+    if (ls_has_tokens(pr->r.from))
+        return LS_OK;
     return ls_fail_field(
         LS_E_USAGE, "mesh",
         "axis %s splits the tokens of a sample, and the model has no input [batch, tokens] of "
@@ -315,7 +322,7 @@ static void narrow(ls_propagation *pr, const ls_node_split *s, int n, int at, ls
 /* Computes block `at` of `n` of the loop. `half`: of the two chunks that the operands have here; -1: all. */
 static const ls_node *compute(ls_propagation *pr, const ls_node_split *s, int n, int at, int half)
 {
-    const ls_shard_axis blocks = { pr->axis.name, n, at, pr->axis.number };
+    const ls_shard_axis blocks = { pr->axis.name, n, at, pr->axis.number, 1 };
     const int out = ls_rule_out_dim(&s->rule, &s->types.infer, 0, s->loop);
     ls_graph *g = pr->r.to;
     ls_value *in = LS_ARENA_ARRAY(&g->arena, ls_value, s->n->n_in);

@@ -101,6 +101,27 @@ static ls_value shard(ls_graph *g, ls_value v, const ls_type *whole, const ls_ty
     return ls_slice(g, reshaped(g, v, &one), to.dim, axis->position * mine->dims[to.dim], mine->dims[to.dim]);
 }
 
+/* The sum of what each rank puts between zeros: so the gradient of all of it, which every rank has, gives
+ * each rank that of its part. The zeros are products, because the programs of all ranks have the same nodes
+ * and memory. */
+static ls_value summed_parts(ls_graph *g, ls_value v, const ls_type *whole, ls_placement from,
+                             const ls_shard_axis *axis, const char *unit, ls_dtype via)
+{
+    ls_value *parts = LS_ARENA_ARRAY(&g->arena, ls_value, axis->ranks);
+    if (!ls_graph_room(g))
+        return (ls_value){ .id = -1 };
+    for (int i = 0; i < axis->ranks; i++)
+        parts[i] = ls_mul_const(g, v, i == axis->position);
+    const ls_value all = ls_concat(g, from.dim, axis->ranks, parts);
+    return ls_all_reduce(g, ls_reshape_dims(g, all, whole->ndim, whole->dims),
+                         &(ls_reduce_attrs){ .group = axis->name,
+                                             .unit = unit,
+                                             .ranks = axis->ranks,
+                                             .to = (int64_t)ls_value_type(g, v).dtype,
+                                             .via = via,
+                                             .how = LS_HOW_SHARED });
+}
+
 static ls_value change(ls_graph *g, ls_value v, const ls_type *whole, ls_placement from, ls_placement to,
                        const ls_shard_axis *axis, const char *unit)
 {
@@ -124,7 +145,9 @@ static ls_value change(ls_graph *g, ls_value v, const ls_type *whole, ls_placeme
     }
     if (from.kind == LS_REPLICATE && to.kind == LS_SHARD)
         return shard(g, v, whole, &mine, to, axis);
-    if (from.kind == LS_SHARD && to.kind == LS_REPLICATE)
+    if (from.kind == LS_SHARD && to.kind == LS_INVARIANT && ls_dtype_is_float(have.dtype))
+        return summed_parts(g, v, whole, from, axis, unit, via);
+    if (from.kind == LS_SHARD && (to.kind == LS_REPLICATE || to.kind == LS_INVARIANT))
         return redistribute_gather(g, v, whole, from, axis, unit, via);
     if (from.kind == LS_PARTIAL && to.kind == LS_SHARD)
         return scatter(g, v, &mine, to, axis, unit, via);

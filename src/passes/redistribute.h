@@ -19,6 +19,8 @@ typedef struct ls_shard_axis {
     const char *name;
     int ranks, position;
     int number; /* number of the axis in the mesh */
+    /* how many of them, consecutive ones, one rank computes: above 1 they are virtual (virtual_ranks.c) */
+    int each;
 } ls_shard_axis;
 
 /* The type of a rank's part of a value of type `whole`. False: the ranks do not divide it. */
@@ -28,11 +30,12 @@ bool ls_placed_type(ls_type *out, const ls_type *whole, ls_placement p, const ls
 /*   from \ to   Invariant                    Replicate                    Shard(d)
  *   Invariant   -                            replicate / all_reduce       replicate, slice / pack, all_reduce
  *   Replicate   refused                      -                            slice / pack
- *   Shard       refused                      all_gather / reduce_scatter  refused, but for itself
+ *   Shard       all_reduce shared of parts   all_gather / reduce_scatter  refused, but for itself
  *   Partial     all_reduce shared / nothing  all_reduce / all_reduce      reduce_scatter / all_gather
  *
- * operation / its gradient. `whole` is the type on one rank, `unit` what the collectives are for. Sums are in
- * f32, of f64 in f64. A refusal is an error of the graph. */
+ * operation / its gradient. "Of parts": each rank's part between zeros; of whole numbers all_gather. `whole`
+ * is the type on one rank, `unit` what the collectives are for. Sums are in f32, of f64 in f64. A refusal is
+ * an error of the graph. */
 /* clang-format on */
 ls_value ls_redistribute(ls_graph *g, ls_value v, const ls_type *whole, ls_placement from, ls_placement to,
                          const ls_shard_axis *axis, const char *unit);

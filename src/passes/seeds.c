@@ -137,10 +137,12 @@ static bool has_rule(const ls_op *op)
  * bits are split as the weight is that they become, whose dimensions they have. */
 static const ls_node *reader(const ls_graph *g, ls_value param, int *k)
 {
-    for (int i = 0; i < g->n_nodes; i++)
+    for (int i = ls_node_of(g, param)->id + 1; i < g->n_nodes; i++)
         for (*k = 0; *k < g->nodes[i]->n_in; ++*k)
             if (g->nodes[i]->in[*k].id == param.id && has_rule(g->nodes[i]->op))
-                return g->nodes[i]->op == &ls_op_dequantize ? reader(g, g->nodes[i]->out[0], k) : g->nodes[i];
+                return g->nodes[i]->op == &ls_op_dequantize || g->nodes[i]->op == &ls_op_fork
+                           ? reader(g, g->nodes[i]->out[0], k)
+                           : g->nodes[i];
     return NULL;
 }
 

@@ -181,6 +181,10 @@ ls_status ls_pass_stages(ls_graph *g, const ls_parallel *p)
                 "has: use dp or shard",
                 ls_mesh_axis(&p->mesh, LS_ROLE_PIPELINE));
     }
+    for (int i = 0; i < g->n_outputs; i++) { /* results are the last stage's (comm/mesh.c) */
+        ls_node *n = ls_node_of(g, g->outputs[i].value);
+        n->stage = n->stage == c.stages ? c.stages - 1 : n->stage;
+    }
     for (int i = g->n_nodes - 1; i >= 0 && s == LS_OK; i--) {
         ls_node *n = g->nodes[i];
         if (n->stage == c.stages) /* nothing reads it */

@@ -7,8 +7,8 @@
 /* Decides the stage of each node (ls_node.stage; gradients take over their node's). The model is cut between
  * the modules that `units` names: parallel.stages says how many of them each stage has, or the FLOPs balance
  * them. Other nodes belong to the last stage that they read from, or, where they read from none, to the first
- * that reads them. In place; after ls_pass_propagate. LS_E_USAGE: fewer modules than stages, or
- * stages that do not divide them where each rank has several. */
+ * that reads them; an output that no module makes belongs to the last. In place; after ls_pass_propagate.
+ * LS_E_USAGE: fewer modules than stages, or stages that do not divide them where each rank has several. */
 ls_status ls_pass_stages(ls_graph *g, const ls_parallel *p);
 
 /* Makes the program of this rank's stages, which runs n micro-batches, of a program that runs one on a single

@@ -49,6 +49,8 @@ ls_status ls_pass_units(ls_graph **gp, const ls_precision *precision, const ls_p
     }
     ls_casts casts = ls_casts_begin(&r, &u->policies);
     ls_value *buffer = LS_ARENA_ARRAY(&r.to->arena, ls_value, u->n);
+    /* of which parameter a value is a view, counted from 1; 0: of none */
+    int *slot_of = LS_ARENA_ARRAY(&r.to->arena, int, g->n_vals);
     ls_graph_room(r.to);
     int k = 0;
     for (int i = 0; i < g->n_nodes && r.to->status == LS_OK; i++) {
@@ -56,6 +58,7 @@ ls_status ls_pass_units(ls_graph **gp, const ls_precision *precision, const ls_p
         ls_rewrite_like(&r, n);
         if (n->op == &ls_op_param) {
             const ls_slot *slot = &u->slots[k++];
+            slot_of[n->out[0].id] = k;
             if (!ls_present(buffer[slot->unit])) {
                 /* in the root's scope, so that no block's recomputation repeats the gather */
                 const ls_scope *scope = r.to->scope;
@@ -71,7 +74,13 @@ ls_status ls_pass_units(ls_graph **gp, const ls_precision *precision, const ls_p
             break;
         ls_casts_operands(&casts, &r, n, in);
         const ls_cast_attrs to = { (int64_t)ls_policy_of(&u->policies, n->scope)->param };
-        ls_rewrite_copy_with(&r, n, in, n->op == &ls_op_dequantize ? &to : n->attrs);
+        const int slot = (n->op->flags & LS_OP_VIEW) ? slot_of[n->in[0].id] : 0;
+        if (slot)
+            slot_of[n->out[0].id] = slot;
+        const bool fork = n->op == &ls_op_fork && ((const ls_fork_attrs *)n->attrs)->to == LS_TO_REDUCE;
+        const ls_fork_attrs reduce = { fork ? (int64_t)u->units[u->slots[slot - 1].unit].reduce : 0 };
+        const void *attrs = fork ? &reduce : n->op == &ls_op_dequantize ? (const void *)&to : n->attrs;
+        ls_rewrite_copy_with(&r, n, in, attrs);
     }
     if ((s = ls_casts_status(&casts)) == LS_OK)
         s = ls_rewrite_end(&r, gp);

@@ -38,13 +38,15 @@ static ls_cost cost_of(const ls_plan *p, const ls_node *n, ls_type *types)
     return n->op->cost ? n->op->cost(&i) : c;
 }
 
+static bool is_message(const ls_plan_collective *c) { return c->kind == LS_SEND || c->kind == LS_RECEIVE; }
+
 /* Bytes that one rank of a machine reads and writes. An all_reduce has two halves: each rank sums a part, and
  * then copies the others' parts. */
 static double collective_traffic(const ls_plan_collective *c)
 {
     const double count = (double)c->count, n = c->n, from = count * (double)ls_dtype_size(c->from),
                  to = count * (double)ls_dtype_size(c->to);
-    if (c->kind == LS_SEND || c->kind == LS_RECEIVE)
+    if (is_message(c))
         return from + to;
     if (c->kind == LS_ALL_GATHER)
         return c->map ? (c->from == c->to ? 0 : from + to)
@@ -136,8 +138,6 @@ typedef struct reach {
     int hosts, here; /* hosts, and members on this one */
     int ranks;       /* of this host, in all groups */
 } reach;
-
-static bool is_message(const ls_plan_collective *c) { return c->kind == LS_SEND || c->kind == LS_RECEIVE; }
 
 static ls_status reach_of(reach *out, ls_arena *scratch, const ls_plan_collective *c, const ls_parallel *p)
 {

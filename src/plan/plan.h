@@ -120,6 +120,7 @@ typedef struct ls_plan_collective { /* in the order of their starts, which all r
     bool sent;
     int peer;         /* of a send or a receive: the other rank's position in the group */
     size_t offset;    /* and the mailbox's offset in the sender's part of the mailboxes */
+    int mailbox;      /* and its number among those of the sender */
     int staging;      /* the allocation that the result passes through (staging.c); -1: none */
     const char *unit; /* for people: "unit root", ...; "" for scalars */
     ls_identity is;   /* what is gathered: the parameters of a unit */

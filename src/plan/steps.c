@@ -99,6 +99,7 @@ static ls_plan_collective describe_message(const maker *m, const ls_node *n)
                              .n = (int)a->ranks,
                              .peer = (int)a->peer,
                              .offset = (size_t)a->offset,
+                             .mailbox = (int)a->number,
                              .count = ls_type_count(&a->type),
                              .from = a->type.dtype,
                              .to = a->type.dtype,

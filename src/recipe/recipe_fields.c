@@ -281,6 +281,12 @@ static const ls_key LAST[] = {
     { "parallel.sequence", LS_KEY_BOOL, AT(parallel.sequence), "false", .may_change = true,
       .help = "sequence parallel: between the layers that axis tp splits, each of its ranks has a part of "
               "the tokens; less memory for activations (docs/ranks.md)" },
+    { "parallel.slices", LS_KEY_INT, AT(parallel.slices), "0", 0, LS_SLICES_MOST, .may_change = true,
+      .help =
+          "S: the same bits for 1, 2, .. S ranks of axes tp and cp. Tokens and layers are split into S "
+          "slices, a power of two, whatever number of ranks there is, and sums over them are added in one "
+          "balanced tree. It takes time and memory, which `lockstep plan` tells (docs/numerics.md); 0: "
+          "none" },
     { "parallel.schedule", LS_KEY_CHOICE, AT(parallel.schedule), "1f1b",
       WORDS([LS_SCHEDULE_1F1B] = "1f1b", [LS_SCHEDULE_GPIPE] = "gpipe",
             [LS_SCHEDULE_ZERO_BUBBLE] = "zero_bubble", [LS_SCHEDULE_INTERLEAVED] = "interleaved"),

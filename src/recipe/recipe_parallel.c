@@ -52,10 +52,11 @@ static ls_status parallel_lay_out(ls_parallel *p, const ls_recipe *r, int64_t ra
                         .sync_batch_norm = r->parallel.sync_batch_norm,
                         .tensor = r->parallel.tensor,
                         .sequence = r->parallel.sequence,
+                        .slices = r->parallel.slices,
                         .schedule = r->parallel.schedule,
                         .stages = r->parallel.stages,
                         .chunks = r->parallel.chunks };
-    if (r->state->record && !*ls_mesh_axis(&r->parallel.mesh, LS_ROLE_TENSOR)) {
+    if (r->state->record && !p->slices && !*ls_mesh_axis(&r->parallel.mesh, LS_ROLE_TENSOR)) {
         /* an older version accepted parallel.tensor and parallel.sequence without such an axis */
         p->tensor = "auto";
         p->sequence = false;

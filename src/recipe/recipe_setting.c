@@ -59,6 +59,7 @@ const ls_option_key LS_OPTION_KEYS[] = {
     { "sync_batch_norm", "parallel.sync_batch_norm" },
     { "tensor", "parallel.tensor" },
     { "sequence", "parallel.sequence" },
+    { "slices", "parallel.slices" },
     { "bucket_bytes", "parallel.bucket" },
     { "device", "device" },
     { "freeze", "train.freeze" },

@@ -13,7 +13,7 @@ static const struct {
                           TO(RUNNING) | TO(RESTARTING) | TO(FINISHED) | TO(FAILED) | TO(STOPPED) },
     [LS_RUN_RUNNING] = { "running", "died", true, TO(SAVING) | TO(STOPPING) | TO(FINISHED) | TO(FAILED) },
     [LS_RUN_SAVING] = { "saving", "died", true, TO(RUNNING) | TO(STOPPING) | TO(FINISHED) | TO(FAILED) },
-    [LS_RUN_RESTARTING] = { "restarting", "failed", true, TO(STARTING) | TO(FAILED) | TO(STOPPED) },
+    [LS_RUN_RESTARTING] = { "restarting", "is restarted", true, TO(STARTING) | TO(FAILED) | TO(STOPPED) },
     [LS_RUN_STOPPING] = { "stopping", "died", true, TO(STOPPED) | TO(FAILED) },
     /* to failed: its page could not be written */
     [LS_RUN_FINISHED] = { "finished", "was finished", false, TO(STARTING) | TO(RESTARTING) | TO(FAILED) },

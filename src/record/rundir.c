@@ -20,6 +20,7 @@
 #include "metrics_csv.h"
 #include "remote.h"
 #include "run_lock.h"
+#include "shared.h"
 #include "hparams.h"
 #include "rundir_own.h"
 
@@ -359,6 +360,15 @@ done:
     return s;
 }
 
+static ls_status check_shared(const identity *i, ls_group *g)
+{
+    char *path = ls_storage_run(i->storage, i->name);
+    ls_status s = ls_sys_have(path);
+    s = s == LS_OK ? ls_shared_folder(path, i->storage, g) : s;
+    free(path);
+    return s;
+}
+
 static ls_status open_ranks(ls_rundir **out, const identity *i, ls_group *g)
 {
     *out = NULL;
@@ -376,6 +386,8 @@ static ls_status open_ranks(ls_rundir **out, const identity *i, ls_group *g)
     }
     if (g)
         LS_TRY(ls_group_broadcast(g, &found, sizeof found, 0));
+    if (i->recipe && i->recipe->checkpoint.every_epochs >= 0) /* a program may save nothing */
+        LS_TRY(check_shared(i, g));
     if (rank == 0)
         return LS_OK;
     ls_rundir *d = *out = create(i);

@@ -4,6 +4,7 @@
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "base/str.h"
@@ -133,6 +134,14 @@ ls_status ls_compiled_recipe_time(ls_compiled_recipe *c)
 ls_status ls_compiled_recipe_measure(ls_compiled_recipe *c)
 {
     static atomic_bool said; /* a search measures several steps */
+    char here[64];
+    ls_calibration_hardware(here, &c->step.device);
+    if (c->machine && strcmp(here, c->machine->device.hardware))
+        return ls_fail(
+            LS_E_USAGE,
+            "--measure: kernels are measured on the machine that has them: this one has %s, and --machine "
+            "is %s; `lockstep doctor --write-machine FILE` describes this one",
+            here, c->machine->name);
     LS_TRY(ls_compiled_recipe_time(c));
     if (!said && ls_calibration_check(&c->step.device, ls_calibration_cores()) != LS_OK) {
         ls_log_warn("%s", ls_error_message());

@@ -30,18 +30,19 @@ static const char *reason(const ls_recipe *r, const ls_compiled *c)
 
 bool ls_setup_same_bits(char why[LS_WHY_BYTES], const ls_recipe *r, const ls_compiled *c)
 {
-    const char *text = reason(r, c), *model = ls_mesh_axis(&c->parallel.mesh, LS_ROLE_TENSOR),
-               *micro = ls_recipe_origin(r, "train.micro_batch");
-    const bool splits = ls_mesh_group_size(&c->parallel.mesh, model) > 1;
+    const ls_mesh *m = &c->parallel.mesh;
+    const char *text = reason(r, c), *layers = ls_mesh_axis(m, LS_ROLE_TENSOR),
+               *tokens = ls_mesh_axis(m, LS_ROLE_CONTEXT), *micro = ls_recipe_origin(r, "train.micro_batch");
+    const char *axis = ls_mesh_group_size(m, layers) > 1 ? layers : tokens;
+    const bool splits = !c->parallel.slices && ls_mesh_group_size(m, axis) > 1;
     *why = 0;
     if (text)
         snprintf(why, LS_WHY_BYTES, "%s", text);
     else if (splits)
         snprintf(why, LS_WHY_BYTES,
                  "axis %s: another number of ranks on it rounds sums over a layer's inputs or over tokens in "
-                 "other "
-                 "places (the number of data ranks does not matter)",
-                 model);
+                 "other places (the number of data ranks does not matter); parallel.slices keeps them",
+                 axis);
     else if (!strncmp(micro, LS_ORIGIN_PER_RANK, strlen(LS_ORIGIN_PER_RANK)))
         snprintf(why, LS_WHY_BYTES,
                  "train.micro_batch is not set, so it is global_batch / data ranks, %lld here; a number in "

@@ -142,14 +142,12 @@ ls_status ls_setup_inference(ls_setup *s, ls_recipe *r, int ranks, int rank, int
                                               : (r->train.global_batch + ranks - 1) / ranks;
     snprintf(batch, sizeof batch, "%lld", (long long)each * ranks);
     LS_TRY(ls_recipe_set(r, "train.global_batch", batch, "evaluation"));
-    static const char *const LAYOUT[] = { "parallel.mesh",
-                                          "parallel.data",
-                                          "parallel.reshard_after_forward",
-                                          "parallel.tensor",
-                                          "parallel.sequence",
-                                          "parallel.bucket",
-                                          NULL };
+    static const char *const LAYOUT[] = { "parallel.mesh", "parallel.data", "parallel.reshard_after_forward",
+                                          "parallel.bucket", NULL },
+                             *const SPLIT[] = { "parallel.tensor", "parallel.sequence", NULL };
     LS_TRY(ls_recipe_reset(r, LAYOUT));
+    if (!r->parallel.slices) /* with slices they decide bits on any mesh */
+        LS_TRY(ls_recipe_reset(r, SPLIT));
     LS_TRY(ls_setup_make(s, r, ranks, rank, ranks_per_host));
     s->trainer.eval_only = true;
     s->trainer.recompute = NULL;

@@ -255,6 +255,7 @@ static ls_status differentiate(ls_graph **g, const ls_compiled *c, const ls_trai
     (*g)->stage = 0;
     LS_TRY(ls_graph_status(*g));
     LS_TRY(ls_pass_dce(g)); /* before ls_pass_recompute: it clones only what the backward pass reads */
+    LS_TRY(ls_pass_add_terms(g));
     LS_TRY(ls_program_join_loss(g, &c->device));
     LS_TRY(ls_pass_recompute(g, o->recompute ? o->recompute : ""));
     LS_TRY(ls_pass_reshard(g, &o->parallel, u));
@@ -307,7 +308,9 @@ static ls_status compile_all(ls_compiled *c, ls_build_fn build, const void *conf
     ls_graph *g = NULL;
     double t = ls_now();
     LS_TRY(forward(&g, c, build, config, o, false));
-    const ls_status cut = ls_pass_pipeline(&g, &o->parallel, 1, false);
+    ls_status cut = ls_pass_add_terms(&g);
+    if (cut == LS_OK)
+        cut = ls_pass_pipeline(&g, &o->parallel, 1, false);
     if (cut != LS_OK) {
         ls_graph_destroy(&g);
         return cut;
@@ -316,7 +319,7 @@ static ls_status compile_all(ls_compiled *c, ls_build_fn build, const void *conf
     LS_TRY(plan(c, LS_EVAL, &g, &o->parallel, calibration));
     if (o->eval_only)
         return ls_plans_share_host(1, &c->plans[LS_EVAL]);
-    c->gradients_in_weights = c->share.count == 1 && c->units.sharding.shards == 1 &&
+    c->gradients_in_weights = c->share.count == 1 && !o->parallel.slices && c->units.sharding.shards == 1 &&
                               c->units.sharding.replicas == 1 && c->units.sharding.stages == 1;
     ls_units_release(&c->units);
     t = ls_now();

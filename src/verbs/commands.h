@@ -126,7 +126,8 @@ typedef struct ls_plan_command_opts {
     int64_t memory; /* --memory: bytes of a rank that --search may use; 0: any number */
     bool measure;   /* kernels that this machine has not measured yet */
     bool json;
-    const char *html; /* --html, with --compare: a page of the steps. NULL: none */
+    bool simulate;    /* --simulate: plays the step on all ranks */
+    const char *html; /* --html, with --compare or --simulate: a page. NULL: none */
 } ls_plan_command_opts;
 typedef struct ls_explain_opts {
     ls_recipe_arg recipe;

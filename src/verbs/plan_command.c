@@ -9,10 +9,12 @@
 #include "plan_compare.h"
 #include "plan_machine.h"
 #include "plan_search.h"
+#include "plan_simulate.h"
 #include "plan_stages.h"
 #include "recipe/machine_file.h"
 #include "recipe/shared_model.h"
 #include "step_cost.h"
+#include "workers.h"
 #include "step/replicas.h"
 
 static int64_t steps_per_epoch(const ls_compiled_recipe *c)
@@ -258,21 +260,57 @@ static ls_status digests_text(ls_str *out, const ls_compiled_recipe *c)
 
 static void promise_text(ls_str *out, const ls_compiled_recipe *c, const ls_step_cost *cost)
 {
-    if (cost->same_bits)
+    const int slices = (int)c->step.parallel.slices;
+    if (!cost->same_bits) {
+        ls_str_printf(out, "bits    not promised to be those of other layouts: %s\n", cost->why);
+    } else {
         ls_str_printf(out,
                       "bits    the same on 1, 2, 4, ... ranks in any layout, with any threads, as long as "
-                      "train.micro_batch is %lld\n",
+                      "train.micro_batch is %lld",
                       (long long)cost->micro_batch);
-    else
-        ls_str_printf(out, "bits    not promised to be those of other layouts: %s\n", cost->why);
+        if (slices)
+            ls_str_printf(out, " and parallel.slices %d (up to %d ranks on axis tp and on axis cp)", slices,
+                          slices);
+        ls_str_add(out, "\n");
+    }
     if (c->recipe->precision.param != LS_F32 && c->recipe->precision.param != LS_F64)
         ls_str_printf(out,
                       "note    compute in %s: gradients are rounded to it before they are summed in %s\n",
                       ls_dtype_name(c->recipe->precision.param), ls_dtype_name(c->step.parallel.reduce));
 }
 
+/* What the step would cost without parallel.slices. */
+static ls_status without_slices(ls_step_cost *out, const ls_compiled_recipe *c)
+{
+    ls_compiled_recipe plain = *c;
+    ls_parallel *p = &plain.setup.trainer.parallel;
+    p->slices = 0;
+    if (!*ls_mesh_axis(&p->mesh, LS_ROLE_TENSOR)) { /* else they are refused */
+        p->sequence = false;
+        p->tensor = "auto";
+    }
+    LS_TRY(ls_setup_compile(&plain.step, &plain.setup, plain.recipe, plain.calibration));
+    ls_step_cost_of(out, &plain);
+    ls_compiled_release(&plain.step);
+    return LS_OK;
+}
+
+static void slices_text(ls_str *out, const ls_compiled_recipe *c, const ls_step_cost *cost,
+                        const ls_step_cost *plain)
+{
+    char a[32];
+    if (!c->step.parallel.slices)
+        return;
+    ls_str_printf(out, "slices  %lld; without them a step takes %s, %.3f GFLOP, %d kernels instead of %d",
+                  (long long)c->step.parallel.slices, ls_format_bytes(a, plain->memory.total),
+                  1e-9 * plain->flops, plain->kernels, cost->kernels);
+    if (plain->seconds > 0)
+        ls_str_printf(out, ", about %.2f ms", 1e3 * plain->seconds);
+    ls_str_add(out, "\n");
+}
+
 static ls_status plan_text(const ls_ui *ui, const ls_compiled_recipe *c, const ls_step_cost *cost,
-                           const ls_plan_stages *stages)
+                           const ls_step_cost *plain, const ls_plan_stages *stages)
 {
     ls_str s = { 0 };
     head_text(&s, c, cost);
@@ -284,6 +322,7 @@ static ls_status plan_text(const ls_ui *ui, const ls_compiled_recipe *c, const l
     collectives_text(&s, cost);
     copies_text(&s, cost);
     time_text(&s, c, cost);
+    slices_text(&s, c, cost, plain);
     const ls_status digests = digests_text(&s, c);
     if (digests != LS_OK) {
         ls_str_release(&s);
@@ -314,7 +353,7 @@ static ls_status digests_json(ls_json *j, const ls_compiled_recipe *c)
 }
 
 static ls_status plan_json(const ls_ui *ui, const ls_compiled_recipe *c, const ls_step_cost *cost,
-                           const ls_plan_stages *stages)
+                           const ls_step_cost *plain, const ls_plan_stages *stages)
 {
     ls_json j = { 0 };
     ls_str layout = { 0 };
@@ -330,6 +369,8 @@ static ls_status plan_json(const ls_ui *ui, const ls_compiled_recipe *c, const l
     ls_json_int(&j, "frozen", ls_units_frozen(&c->step.units));
     ls_json_int(&j, "micro_batches", c->step.micro_batches);
     ls_step_cost_json(&j, "rank", cost);
+    if (c->step.parallel.slices)
+        ls_step_cost_json(&j, "without_slices", plain);
     ls_plan_host host;
     ls_plan_host_of(&host, c, cost);
     ls_plan_host_json(&j, &host, c);
@@ -356,12 +397,16 @@ static ls_status plan_run(const ls_plan_command_opts *o, const ls_ui *ui)
 {
     if (o->n_compare)
         return ls_plan_compare(o, ui);
+    if (o->simulate)
+        return ls_plan_simulate(o, ui);
     if (o->search)
         return ls_plan_search(o, ui);
     ls_compiled_recipe c;
-    ls_step_cost cost;
-    LS_TRY(ls_compiled_recipe_make(&c, &o->recipe, 0, &o->where));
-    ls_status s = o->measure ? ls_compiled_recipe_measure(&c) : LS_OK;
+    ls_step_cost cost, plain = { 0 };
+    ls_status s = ls_compiled_recipe_make(&c, &o->recipe, 0, &o->where);
+    if (s != LS_OK)
+        return o->where.ranks_per_host ? ls_workers_would(&o->recipe, o->where.ranks_per_host, s) : s;
+    s = o->measure ? ls_compiled_recipe_measure(&c) : LS_OK;
     if (s != LS_OK) {
         ls_compiled_recipe_release(&c);
         return s;
@@ -369,8 +414,10 @@ static ls_status plan_run(const ls_plan_command_opts *o, const ls_ui *ui)
     ls_step_cost_of(&cost, &c);
     ls_plan_stages stages;
     s = ls_plan_stages_make(&stages, &cost, &c, &o->recipe, &o->where, o->measure);
+    if (s == LS_OK && c.step.parallel.slices)
+        s = without_slices(&plain, &c);
     if (s == LS_OK)
-        s = (o->json ? plan_json : plan_text)(ui, &c, &cost, &stages);
+        s = (o->json ? plan_json : plan_text)(ui, &c, &cost, &plain, &stages);
     ls_plan_stages_release(&stages);
     ls_compiled_recipe_release(&c);
     return s;

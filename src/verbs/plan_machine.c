@@ -1,18 +1,27 @@
 /* plan_machine.c - see plan_machine.h. */
 #include "plan_machine.h"
 
+#include <string.h>
+
 #include "base/str.h"
 #include "comm/control.h"
 #include "comm/memory_room.h"
 
-/* Activations of the window that are alive at the worst moment of `micro`. */
-static double saved_bytes(const ls_plan *p)
+static bool is_split(const ls_placed *p, const char *axis)
+{
+    while (p && strcmp(p->axis, axis))
+        p = p->next;
+    return p && p->p.kind == LS_SHARD;
+}
+
+/* Activations that are alive at the worst moment of `micro`, and whole on each rank of the tensor axis. */
+static double saved_bytes(const ls_plan *p, const char *axis)
 {
     double bytes = 0;
     for (int i = 0; i < p->n_allocs; i++) {
         const ls_alloc *a = &p->allocs[i];
-        if (a->memory == LS_MEM_SYMMETRIC && a->category == LS_CAT_ACTIVATIONS && a->first <= p->peak_step &&
-            a->last >= p->peak_step)
+        if (a->category == LS_CAT_ACTIVATIONS && a->value >= 0 && a->first <= p->peak_step &&
+            a->last >= p->peak_step && !is_split(p->graph->vals[a->value].placed, axis))
             bytes += (double)a->bytes;
     }
     return bytes;
@@ -37,8 +46,9 @@ void ls_plan_host_of(ls_plan_host *h, const ls_compiled_recipe *c, const ls_step
     h->room = m ? (double)m->host.memory : (double)ls_memory_room();
     h->device = memory->apart ? (double)memory->device : 0;
     h->gpu = m && memory->apart ? (double)m->device.memory : 0;
-    if (!p->sequence && ls_mesh_axis(&p->mesh, LS_ROLE_TENSOR))
-        h->saved = saved_bytes(c->step.plans[LS_MICRO]);
+    const char *tensor = ls_mesh_axis(&p->mesh, LS_ROLE_TENSOR);
+    if (!p->sequence && tensor)
+        h->saved = saved_bytes(c->step.plans[LS_MICRO], tensor);
 }
 
 static double crowd_of(const ls_plan_host *h)
@@ -82,12 +92,12 @@ void ls_plan_host_text(ls_str *out, const ls_plan_host *h, const ls_compiled_rec
             h->ranks, h->threads, h->threads == 1 ? "" : "s", h->cores, h->cores == 1 ? "" : "s",
             h->here ? " of this host" : " of a host", crowd_of(h),
             h->here ? " (--machine and --ranks-per-host plan for other hosts)" : "");
-    if (h->saved > 0.1 * h->window / h->ranks && h->saved > 64e6)
+    if (h->saved > 0.25 * (h->memory / h->ranks + h->device) && h->saved > 1e6)
         ls_str_printf(
             out,
-            "note    %s of a rank's window are inputs of blocks that the backward pass needs, as wide as "
-            "the model: parallel.sequence: true splits them over the tensor axis\n",
-            ls_format_bytes(a, (uint64_t)h->saved));
+            "note    %s of a rank's %smemory are activations that are whole on each rank of the tensor axis, "
+            "as the inputs of blocks: parallel.sequence: true splits them\n",
+            ls_format_bytes(a, (uint64_t)h->saved), apart ? "" : "window and ");
 }
 
 void ls_plan_host_json(ls_json *j, const ls_plan_host *h, const ls_compiled_recipe *c)
@@ -102,7 +112,7 @@ void ls_plan_host_json(ls_json *j, const ls_plan_host *h, const ls_compiled_reci
     ls_json_int(j, "memory", (int64_t)h->memory);
     ls_json_int(j, "window", (int64_t)h->window);
     ls_json_int(j, "room", (int64_t)h->room);
-    ls_json_int(j, "saved_in_window", (int64_t)h->saved);
+    ls_json_int(j, "whole_activations", (int64_t)h->saved);
     if (h->gpu > 0)
         ls_json_int(j, "device_room", (int64_t)h->gpu);
     ls_json_bool(j, "fits",

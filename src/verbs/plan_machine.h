@@ -10,9 +10,9 @@ typedef struct ls_plan_host {
     double memory, window;   /* bytes that the ranks of a host need, and of it those that they map together */
     double room;             /* bytes of memory that a host has, or can still give; 0: not known */
     double device, gpu; /* bytes that a rank needs on its GPU, and that it has; gpu 0: not known, or none */
-    double saved; /* bytes of the window that are activations saved for the backward pass, while the tensor
-                   * axis does not split tokens */
-    int most;     /* ranks that a host can run */
+    double
+        saved; /* bytes of activations at the worst moment that are whole on each rank of the tensor axis */
+    int most;  /* ranks that a host can run */
 } ls_plan_host;
 void ls_plan_host_of(ls_plan_host *out, const ls_compiled_recipe *c, const ls_step_cost *cost);
 /* Lines "machine ...", "hosts   ...", "note    ..."; nothing where all is well and no machine was given. */

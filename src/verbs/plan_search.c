@@ -34,8 +34,9 @@ typedef struct candidate {
 typedef struct search {
     const ls_plan_command_opts *o;
     int ranks, n, room, count[3]; /* by outcome */
-    int64_t global_batch;
-    bool fixed[KEYS]; /* by the user */
+    int64_t global_batch, memory; /* memory: bytes that a rank may use; 0: any number */
+    bool fixed[KEYS];             /* by the user */
+    ls_mesh mesh;                 /* of the recipe, if it is fixed */
     candidate *c;
 } search;
 
@@ -172,7 +173,7 @@ static ls_status add_mesh(search *s, const candidate *mesh, int64_t data, const 
 static ls_status most_of(int64_t *most, const search *s, axes *a, int64_t *size)
 {
     *most = 1;
-    for (*size = 2; *size <= s->ranks && !s->fixed[MESH]; *size *= 2) {
+    for (*size = 2; *size <= s->ranks; *size *= 2) {
         ls_compiled_recipe step;
         candidate c = { 0 };
         if (s->ranks % *size || s->global_batch % (s->ranks / *size))
@@ -187,6 +188,17 @@ static ls_status most_of(int64_t *most, const search *s, axes *a, int64_t *size)
         *most = *size;
     }
     return LS_OK;
+}
+
+/* What there is to try with the user's mesh. */
+static ls_status list_fixed(search *s)
+{
+    const ls_mesh *m = &s->mesh;
+    const axes a = { ls_mesh_group_size(m, ls_mesh_axis(m, LS_ROLE_PIPELINE)),
+                     ls_mesh_group_size(m, ls_mesh_axis(m, LS_ROLE_CONTEXT)),
+                     ls_mesh_group_size(m, ls_mesh_axis(m, LS_ROLE_TENSOR)) };
+    const int64_t data = ls_mesh_data_ranks(m);
+    return s->global_batch % data ? LS_OK : add_mesh(s, &(candidate){ 0 }, data, &a, false);
 }
 
 static ls_status list(search *s)
@@ -247,7 +259,7 @@ static ls_status try(search *s, candidate *c, bool measure)
         c->communication = cost.communication;
         c->update = step.step.plans[LS_UPDATE]->seconds;
         c->exact = cost.measured == cost.kernels;
-        c->outcome = s->o->memory && c->memory > (size_t)s->o->memory ? TOO_LARGE : FITS;
+        c->outcome = s->memory && c->memory > (size_t)s->memory ? TOO_LARGE : FITS;
     }
     ls_compiled_recipe_release(&step);
     return status;
@@ -352,9 +364,9 @@ static ls_status search_text(const search *s, const ls_ui *ui)
     char a[32];
     ls_str out = { 0 };
     ls_str_printf(&out, "%d layouts of %d rank%s: ", s->n, s->ranks, s->ranks == 1 ? "" : "s");
-    if (s->o->memory)
+    if (s->memory)
         ls_str_printf(&out, "%d fit into %s a rank, %d do not", s->count[FITS],
-                      ls_format_bytes(a, (uint64_t)s->o->memory), s->count[TOO_LARGE]);
+                      ls_format_bytes(a, (uint64_t)s->memory), s->count[TOO_LARGE]);
     else
         ls_str_printf(&out, "%d planned, of any size (--memory says what fits)", s->count[FITS]);
     ls_str_printf(&out, ", %d refused\n", s->count[REFUSED]);
@@ -410,20 +422,34 @@ static ls_status search_json(const search *s, const ls_ui *ui)
     return ls_print_result(ui->out, &j.out);
 }
 
+/* --memory, or what a rank has on the machine: its GPU, or its part of the host. */
+static int64_t memory_of(const ls_plan_command_opts *o, int ranks)
+{
+    const ls_machine *m = o->where.machine;
+    if (o->memory || !m)
+        return o->memory;
+    const int64_t given = ls_elsewhere_ranks(&o->where, ranks);
+    return m->device.memory ? m->device.memory : m->host.memory / (given ? given : ranks);
+}
+
 static ls_status plan_search_run(search *s, const ls_ui *ui)
 {
     ls_recipe *r;
     LS_TRY(ls_recipe_load(&r, s->o->recipe.name, s->o->recipe.n_sets, s->o->recipe.sets));
     s->ranks = (int)r->workers.max;
     s->global_batch = r->train.global_batch;
-    ls_recipe_destroy(&r);
+    s->memory = memory_of(s->o, s->ranks);
     for (int i = 0; i < s->o->recipe.n_sets; i++)
         for (int k = 0; k < KEYS; k++) {
             const size_t n = strlen(NAMES[k]);
             s->fixed[k] = s->fixed[k] ||
                           (!strncmp(s->o->recipe.sets[i], NAMES[k], n) && s->o->recipe.sets[i][n] == '=');
         }
-    LS_TRY(list(s));
+    const ls_status resolved = s->fixed[MESH] ? ls_mesh_resolve(&s->mesh, &r->parallel.mesh, s->ranks)
+                                              : LS_OK;
+    ls_recipe_destroy(&r);
+    LS_TRY(resolved);
+    LS_TRY(s->fixed[MESH] ? list_fixed(s) : list(s));
     if (!s->n)
         return ls_fail(LS_E_USAGE, "--search: no layout of %d ranks divides train.global_batch %lld",
                        s->ranks, (long long)s->global_batch);

@@ -7,7 +7,7 @@
 #include "base/shown.h"
 #include "base/sys.h"
 #include "passes/stages.h"
-#include "plan/timeline.h"
+#include "plan/message_times.h"
 
 static int64_t stored(const ls_units *u)
 {
@@ -27,7 +27,7 @@ static int first_rank(const ls_mesh *m, int stage)
 
 typedef struct maker {
     ls_plan_stages *out;
-    ls_timeline *lines;
+    ls_message_times *lines;
     ls_arena arena;
     double update; /* the longest */
     bool known;    /* all times are */
@@ -38,7 +38,7 @@ static ls_status add_stage(maker *m, int i, const ls_compiled_recipe *c)
     const ls_plan *micro = c->step.plans[LS_MICRO], *update = c->step.plans[LS_UPDATE];
     ls_step_cost cost;
     ls_step_cost_of(&cost, c);
-    LS_TRY(ls_timeline_of(&m->lines[i], &m->arena, micro));
+    LS_TRY(ls_message_times_of(&m->lines[i], &m->arena, micro));
     m->known = m->known && cost.seconds > 0;
     m->update = update->seconds > m->update ? update->seconds : m->update;
     if (cost.memory.total > m->out->memory.total)
@@ -55,7 +55,7 @@ static ls_status add_stage(maker *m, int i, const ls_compiled_recipe *c)
 static ls_status play(maker *m, int n, ls_step_cost *cost)
 {
     double seconds, busy = 0;
-    LS_TRY(ls_timelines_play(&seconds, n, m->lines));
+    LS_TRY(ls_message_times_play(&seconds, n, m->lines));
     if (!m->known || !(seconds > 0))
         return LS_OK;
     for (int i = 0; i < n; i++)
@@ -70,7 +70,7 @@ static ls_status make(maker *m, int n, ls_step_cost *cost, const ls_compiled_rec
                       const ls_recipe_arg *recipe, const ls_elsewhere *where, bool measure)
 {
     LS_TRY(ls_sys_have(m->out->stages = ls_sys_calloc((size_t)n, sizeof *m->out->stages)));
-    m->lines = LS_ARENA_ARRAY(&m->arena, ls_timeline, n);
+    m->lines = LS_ARENA_ARRAY(&m->arena, ls_message_times, n);
     LS_TRY(ls_arena_status(&m->arena));
     for (int i = 0; i < n; i++) {
         ls_compiled_recipe other;

@@ -10,7 +10,6 @@
 #include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "base/thread_pool.h"
 #include "base/str.h"
 #include "data/image_set.h"
 #include "comm/launched.h"
@@ -21,6 +20,7 @@
 #include "launch/compare.h"
 #include "launch/run_account.h"
 #include "loop/data_record.h"
+#include "record/shared.h"
 #include "loop/early_stopping.h"
 #include "base/memory.h"
 #include "launch/rank.h"
@@ -214,7 +214,7 @@ static ls_status find_checkpoint(training *t, const ls_train_opts *o)
     LS_TRY(g ? ls_ranks_agree(g, s) : s);
     if (g)
         LS_TRY(ls_group_broadcast(g, t->checkpoint, sizeof t->checkpoint, 0));
-    s = t->checkpoint[0] ? LS_OK : ls_recipe_check_init(r, true);
+    s = t->checkpoint[0] ? ls_shared_sees(t->checkpoint, r->run.storage) : ls_recipe_check_init(r, true);
     return g ? ls_ranks_agree(g, s) : s;
 }
 
@@ -226,8 +226,7 @@ static ls_status join_or_start(training *t, const ls_train_opts *o, const ls_ui 
     LS_TRY(ls_rank_join(g, ui));
     if (*g)
         return join_ranks(t);
-    LS_TRY(ls_workers_hosts(&t->workers, &o->hosts));
-    LS_TRY(ls_workers_choose(&t->workers, 0, &workers));
+    LS_TRY(ls_workers_begin(&t->workers, &o->hosts, &workers));
     const ls_recipe *r = t->loop.recipe;
     *over = workers > 1 || t->workers.hosts || r->cores_per_worker ||
             (r->failure.max_failures && !o->dry_run);
@@ -247,10 +246,11 @@ static ls_status join_or_start(training *t, const ls_train_opts *o, const ls_ui 
                            .allow_change = o->allow_change };
     const ls_account account = ls_run_account_of(&run);
     const ls_control_opts control = { .ranks = ranks,
-                                      .max_failures = t->loop.recipe->failure.max_failures,
+                                      .max_failures = r->failure.max_failures,
                                       .named = "failure.max_failures",
                                       .account = &account,
                                       .choose = ls_workers_choose_again,
+                                      .more = ls_workers_more,
                                       .context = &t->workers };
     return o->dry_run ? ls_launch(&ranks) : ls_control(&control);
 }

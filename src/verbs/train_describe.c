@@ -14,10 +14,12 @@
 
 static void promise(const ls_recipe *r, const ls_compiled *c)
 {
-    char why[LS_WHY_BYTES];
+    char why[LS_WHY_BYTES], slices[48] = "";
+    if (c->parallel.slices)
+        snprintf(slices, sizeof slices, " and parallel.slices %lld", (long long)c->parallel.slices);
     if (ls_setup_same_bits(why, r, c))
-        ls_log_info("bits   the same on 1, 2, 4, ... ranks in any layout, with train.micro_batch %lld",
-                    (long long)c->micro_batch);
+        ls_log_info("bits   the same on 1, 2, 4, ... ranks in any layout, with train.micro_batch %lld%s",
+                    (long long)c->micro_batch, slices);
     else
         ls_log_info("bits   not promised to be those of other layouts: %s", why);
 }

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/log.h"
+#include "base/sys.h"
 #include "base/thread_pool.h"
 #include "comm/agree.h"
 #include "comm/launched.h"
@@ -60,7 +62,7 @@ static ls_status try_number(ls_workers *w, int n)
     return ls_setup_make(w->setup, *w->recipe, n, 0, w->hosts ? w->hosts->per : 0);
 }
 
-ls_status ls_workers_choose(ls_workers *w, int most, int *workers)
+static ls_status choose_number(ls_workers *w, int most, int *workers)
 {
     int64_t least = 0, n = 0;
     ls_status s;
@@ -69,25 +71,202 @@ ls_status ls_workers_choose(ls_workers *w, int most, int *workers)
         LS_TRY(ls_bucket_begin(w->remote, *w->recipe));
     LS_TRY(find_room(*w->recipe, w->hosts, &least, &n));
     n = most && n > most ? most : n;
+    w->why[0] = 0;
     for (n = n > least ? n : least;; n--) {
         s = try_number(w, (int)n);
         if (s == LS_OK || n == least)
             break;
+        if (!w->why[0])
+            snprintf(w->why, sizeof w->why, "%s", ls_error_message());
         LS_TRY(ls_workers_recipe(w)); /* the attempt that failed may have changed it */
     }
     *workers = (int)n;
     return s;
 }
 
+/* ---- hosts without ranks */
+
+/* Whether all hosts would have k ranks each, with this batch (0: the recipe's). */
+static bool would_do(const ls_workers *w, int k, int64_t batch)
+{
+    ls_recipe *recipe = NULL;
+    ls_setup setup = { 0 };
+    ls_hosts hosts = *w->hosts;
+    ls_workers trial = { .named = w->named, .recipe = &recipe, .setup = &setup, .hosts = &hosts };
+    char value[32];
+    const int ranks = ls_hosts_room(&hosts) / hosts.each * k;
+    hosts.each = k;
+    snprintf(value, sizeof value, "%lld", (long long)batch);
+    ls_status s = ls_workers_recipe(&trial);
+    if (s == LS_OK && batch)
+        s = ls_recipe_set(recipe, "train.global_batch", value, "");
+    if (s == LS_OK)
+        s = try_number(&trial, ranks);
+    ls_recipe_destroy(&recipe);
+    return s == LS_OK;
+}
+
+/* What would use all hosts: fewer ranks on each, though not fewer in all, or a larger batch. */
+static void add_advice(ls_str *text, const ls_workers *w, int workers)
+{
+    const ls_hosts *h = w->hosts;
+    const int room = ls_hosts_room(h), there = room / h->each;
+    const int64_t micro = (*w->recipe)->train.micro_batch > 0 ? (*w->recipe)->train.micro_batch : 1,
+                  batch = (*w->recipe)->train.global_batch;
+    for (int k = h->each - 1; h->used < there && k > 0 && there * k >= workers; k--)
+        if (would_do(w, k, 0)) {
+            ls_str_printf(text, "; %d rank%s on each host would use all %d", k, k == 1 ? "" : "s", there);
+            return;
+        }
+    for (int data = 2; data <= room; data++) {
+        const int64_t unit = micro * data, more = (batch + unit - 1) / unit * unit;
+        if (room % data == 0 && more > batch && would_do(w, h->each, more)) {
+            ls_str_printf(text, "; train.global_batch %lld would use all %d ranks of %d hosts",
+                          (long long)more, room, there);
+            return;
+        }
+    }
+}
+
+/* Which of the hosts that answer have no rank, or fewer than there is room for; why, if `reason`; and what
+ * would use all of them. Nothing: all have what they were asked for. */
+static void left_out_text(ls_str *text, const ls_workers *w, int workers, bool reason)
+{
+    const ls_hosts *h = w->hosts;
+    const int there = ls_hosts_room(h) / h->each, idle = there - h->used;
+    if (!idle && (h->per == h->each || !w->why[0]))
+        return;
+    if (idle) {
+        ls_str_printf(text, "host%s ", idle == 1 ? "" : "s");
+        for (int i = h->used; i < there && i < h->used + 8; i++)
+            ls_str_printf(text, "%s%s", i > h->used ? ", " : "", ls_hosts_used(h, i)->name);
+        ls_str_printf(text, "%s %s left out: ", idle > 8 ? ", ..." : "", idle == 1 ? "is" : "are");
+    }
+    ls_str_printf(text, "%d rank%s on %d of %d hosts with room for %d on each", workers,
+                  workers == 1 ? "" : "s", h->used, there, h->each);
+    if (!w->why[0])
+        ls_str_printf(text, ", because workers is %d", workers);
+    else if (reason)
+        ls_str_printf(text, ", because %s", w->why);
+    if (w->why[0])
+        add_advice(text, w, workers);
+}
+
+static void tell_left_out(const ls_workers *w, int workers)
+{
+    ls_str text = { 0 };
+    if (w->hosts)
+        left_out_text(&text, w, workers, true);
+    if (text.len)
+        ls_log(w->why[0] ? LS_WARN : LS_INFO, "%s", ls_str_text(&text));
+    ls_str_release(&text);
+}
+
+static ls_status choose_on_pretended(ls_workers *w, int *workers, ls_str *text)
+{
+    ls_hosts *h = w->hosts;
+    h->all = ls_sys_calloc((size_t)h->n, sizeof *h->all);
+    LS_TRY(ls_sys_have(h->all));
+    for (int i = 0; i < h->n; i++) {
+        h->all[i].answers = true;
+        snprintf(h->all[i].name, sizeof h->all[i].name, "%d", i + 1);
+    }
+    LS_TRY(choose_number(w, 0, workers));
+    left_out_text(text, w, *workers, false);
+    return LS_OK;
+}
+
+ls_status ls_workers_would(const ls_recipe_arg *named, int64_t per_host, ls_status s)
+{
+    char message[4096], range[48];
+    ls_recipe *recipe = NULL;
+    ls_setup setup = { 0 };
+    ls_str text = { 0 };
+    int workers = 0;
+    snprintf(message, sizeof message, "%s", ls_error_message());
+    if (ls_recipe_load(&recipe, named->name, named->n_sets, named->sets) != LS_OK)
+        return ls_fail(s, "%s", message);
+    const int64_t ranks = recipe->workers.max;
+    const char **sets = ls_sys_malloc(sizeof *sets * (size_t)(named->n_sets + 1));
+    if (sets && ranks % per_host == 0 && ranks > per_host) {
+        ls_hosts hosts = { .n = (int)(ranks / per_host), .each = (int)per_host };
+        for (int i = 0; i < named->n_sets; i++)
+            sets[i] = named->sets[i];
+        snprintf(range, sizeof range, "workers={min: 1, max: %lld}", (long long)ranks);
+        sets[named->n_sets] = range;
+        const ls_recipe_arg arg = { .name = named->name, .n_sets = named->n_sets + 1, .sets = sets };
+        ls_workers w = { .named = &arg, .recipe = &recipe, .setup = &setup, .hosts = &hosts };
+        if (choose_on_pretended(&w, &workers, &text) != LS_OK)
+            ls_str_cut(&text, 0);
+        free(hosts.all);
+    }
+    free(sets);
+    ls_recipe_destroy(&recipe);
+    ls_fail(s, "%s%s%s", message, text.len ? "; with --hosts: " : "", ls_str_text(&text));
+    ls_str_release(&text);
+    return s;
+}
+
+/* ---- choosing */
+
 ls_status ls_workers_choose_again(void *context, int most, int *workers)
 {
     ls_workers *w = context;
     if (w->hosts)
         LS_TRY(ls_hosts_ask(w->hosts, false));
-    ls_status s = ls_workers_choose(w, most, workers);
+    ls_status s = choose_number(w, most, workers);
+    if (s == LS_OK)
+        tell_left_out(w, *workers);
     return s != LS_OK && w->hosts && ls_hosts_room(w->hosts) < w->hosts->n * w->hosts->each
                ? ls_fail_in(LS_E_PEER, "hosts do not answer, and on those that do")
                : s;
+}
+
+/* The number of ranks with the hosts that are back. Changes nothing: ranks are running. */
+static ls_status count_with_returned(const ls_workers *w, int *workers, char why[700])
+{
+    ls_recipe *recipe = NULL;
+    ls_setup setup = { 0 };
+    ls_hosts hosts = *w->hosts;
+    ls_workers trial = { .named = w->named, .recipe = &recipe, .setup = &setup, .hosts = &hosts };
+    hosts.all = ls_sys_malloc(sizeof *hosts.all * (size_t)hosts.n);
+    LS_TRY(ls_sys_have(hosts.all));
+    for (int i = 0; i < hosts.n; i++) {
+        hosts.all[i] = w->hosts->all[i];
+        hosts.all[i].answers = hosts.all[i].answers || ls_hosts_is_back(&hosts.all[i]);
+    }
+    const ls_status s = choose_number(&trial, 0, workers);
+    snprintf(why, 700, "%s", s == LS_OK ? trial.why : ls_error_message());
+    free(hosts.all);
+    ls_recipe_destroy(&recipe);
+    return s;
+}
+
+static void name_returned(const ls_hosts *h, char text[512])
+{
+    int n = 0, used = 0;
+    for (int i = 0; i < h->n; i++)
+        n += ls_hosts_is_back(&h->all[i]);
+    used = snprintf(text, 512, "host%s ", n == 1 ? "" : "s");
+    for (int i = 0, k = 0; i < h->n && used < 400; i++)
+        if (ls_hosts_is_back(&h->all[i]))
+            used += snprintf(text + used, (size_t)(512 - used), "%s%.100s", k++ ? ", " : "", h->all[i].name);
+    snprintf(text + used, (size_t)(512 - used), " answer%s again", n == 1 ? "s" : "");
+}
+
+bool ls_workers_more(void *context, int workers, char why[512])
+{
+    const ls_workers *w = context;
+    int with = 0;
+    char unused[700];
+    if (!w->hosts || !(*w->recipe)->failure.grow || !ls_hosts_look_again(w->hosts))
+        return false;
+    name_returned(w->hosts, why);
+    const ls_status s = count_with_returned(w, &with, unused);
+    if (s == LS_OK && with > workers)
+        return true;
+    ls_log_info("%s, and the run stays on %d worker%s: %s", why, workers, workers == 1 ? "" : "s", unused);
+    return false;
 }
 
 ls_status ls_workers_check(const ls_recipe *r, int ranks)
@@ -115,11 +294,18 @@ static ls_status find_hosts(ls_hosts **hosts, const ls_hosts_opts *o, const ls_r
     return *hosts ? ls_hosts_ask(*hosts, true) : LS_OK;
 }
 
-ls_status ls_workers_hosts(ls_workers *w, const ls_hosts_opts *o)
+ls_status ls_workers_begin(ls_workers *w, const ls_hosts_opts *o, int *workers)
 {
     if (o->list || o->file)
         LS_TRY(ls_workers_recipe(w));
-    return find_hosts(&w->hosts, o, *w->recipe);
+    LS_TRY(find_hosts(&w->hosts, o, *w->recipe));
+    LS_TRY(choose_number(w, 0, workers));
+    tell_left_out(w, *workers);
+    if ((*w->recipe)->failure.grow && !w->hosts)
+        ls_log_warn(
+            "failure.grow: true has no effect: all ranks are on this host; --hosts or --hostfile names "
+            "several");
+    return LS_OK;
 }
 
 ls_status ls_workers_told(ls_launch_opts *o, ls_hosts **hosts, const ls_hosts_opts *places,

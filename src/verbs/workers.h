@@ -13,18 +13,24 @@ typedef struct ls_workers {
     ls_setup *setup;    /* made for it */
     ls_hosts *hosts;    /* NULL: this one */
     ls_remote **remote; /* opened before a run is looked for (bucket.h); NULL: the bucket is not asked */
+    char why[700];      /* why the last choice is not as many as there is room for; "": it is */
 } ls_workers;
 
 ls_status ls_workers_recipe(ls_workers *w);
-/* Reads --hosts and the like, and asks all of them. */
-ls_status ls_workers_hosts(ls_workers *w, const ls_hosts_opts *o);
-/* The number of ranks that there is room for, at most `most` (0: no limit); fewer if the mesh or the batch
- * cannot have that many. */
-ls_status ls_workers_choose(ls_workers *w, int most, int *workers);
-/* The same after a failure: LS_E_PEER when too few hosts answer. `context` is a ls_workers. */
+/* Reads --hosts and the like, and asks all of them. *workers: the number of ranks that there is room for;
+ * fewer if the mesh or the batch cannot have that many. */
+ls_status ls_workers_begin(ls_workers *w, const ls_hosts_opts *o, int *workers);
+/* The number of ranks after a failure, at most `most` (0: no limit): LS_E_PEER when too few hosts answer.
+ * `context` is a ls_workers. */
 ls_status ls_workers_choose_again(void *context, int most, int *workers);
-/* The same for ranks that do not train: fills ranks, hosts, threads and cores of *o. The recipe has a number
- * only if the command line gave one (ls_saved_model_open). The caller frees *hosts. */
+/* Whether hosts that were lost are back, and the run could have more than `workers` ranks with them; `why`
+ * names them. A host that is back but makes no difference is reported once. Does not wait. */
+bool ls_workers_more(void *context, int workers, char why[512]);
+/* After a plan for hosts with per_host ranks each has failed with `s`: adds to its message how many ranks
+ * `train --hosts` would use there, and which number would use all hosts. Returns `s`. */
+ls_status ls_workers_would(const ls_recipe_arg *named, int64_t per_host, ls_status s);
+/* The number and the hosts of ranks that do not train: fills ranks, hosts, threads and cores of *o. The
+ * recipe has a number only if the command line gave one (ls_saved_model_open). The caller frees *hosts. */
 ls_status ls_workers_told(ls_launch_opts *o, ls_hosts **hosts, const ls_hosts_opts *places,
                           const ls_recipe *r);
 /* Refuses ranks that have fewer cores, or more neighbours on their host, than the recipe says. *threads: as

@@ -1,5 +1,5 @@
 #!/bin/bash
-# cuda_models.sh COMMAND SHIMS KERNELS MODEL - a small model of one kind (vit, unet, resnet, qwen, t5) on device cuda over the shims of tests/gpu: losses are near the CPU's,
+# cuda_models.sh COMMAND SHIMS KERNELS MODEL - a small model of one kind (vit, unet, resnet, qwen, experts, t5) on device cuda over the shims of tests/gpu: losses are near the CPU's,
 # and the bits are the same on 1, 2 and 4 ranks in any layout, with and without graphs, offload and activation checkpointing, resumed, and with other seeds of the emulator.
 # KERNELS: a folder that keeps compiled kernels.
 shims=$2 kernels=$3 model=$4
@@ -18,7 +18,7 @@ unet)
     head -c $((32 * 16)) /dev/urandom | npy "32, 1, 4, 4" >image.npy
     head -c 200000 /dev/urandom | tr -cd '\000-\002' | head -c $((32 * 16)) | npy "32, 4, 4" >mask.npy
     ;;
-qwen) for i in $(seq 40); do echo "line $i of a text that says no more than that it is line $i"; done >text.txt ;;
+qwen | experts) for i in $(seq 40); do echo "line $i of a text that says no more than that it is line $i"; done >text.txt ;;
 t5) for i in $(seq 40); do echo "{\"source\": \"paper $i has an abstract.\", \"target\": \"paper $i\"}"; done >pairs.jsonl ;;
 esac
 case $model in
@@ -50,6 +50,14 @@ data: {type: text, train_text: text.txt, eval_text: text.txt, tokenizer: bytes, 
 train: {steps: 3, global_batch: 4, micro_batch: 1, clip_norm: 1}
 optimizer: {type: adamw, lr: 1e-3, ema_decay: 0.9}
 parallel: {units: "class:Qwen2DecoderLayer"}
+EOT
+experts) cat <<EOT ;;
+model: {type: qwen3_moe, vocab_size: 264, layers: 2, heads: 4, kv_heads: 2, hidden_size: 16, mlp_size: 24, tied: true,
+        experts: 5, experts_per_token: 2, expert_size: 12, normalize_experts: true, balance: 0.05}
+data: {type: text, train_text: text.txt, eval_text: text.txt, tokenizer: bytes, documents: line, pack: false, seq_length: 8}
+train: {steps: 3, global_batch: 4, micro_batch: 1, clip_norm: 1}
+optimizer: {type: adamw, lr: 1e-3}
+parallel: {units: "class:Qwen3MoeDecoderLayer"}
 EOT
 t5) cat <<EOT ;;
 model: {type: t5, vocab_size: 264, layers: 1, heads: 2, hidden_size: 16, mlp_size: 24, tied: true, dropout: 0.1}
@@ -103,6 +111,33 @@ if [ $model = resnet ]; then # 11 million parameters: seconds a run, so only the
     exit
 fi
 same f32 fsdp2 --workers 2
+if [ $model = experts ]; then # what qwen does not have
+    same f32 ddp4 --workers 4 --set parallel.data=ddp
+    same f32 again2 --workers 2 --set parallel.recompute=units --set parallel.offload=cpu
+    same f32 stages4 --workers 4 --set 'parallel.mesh={dp: 2, pp: 2}'
+    for type in f16 bf16; do
+        same $type $type --set precision.param=$type
+        near 2e-2 cpu $type
+        same $type ${type}_2 --workers 2 --set precision.param=$type
+    done
+    run tf32 --set kernels=tf32
+    near 1e-2 cpu tf32
+    cmp -s "runs/f32/checkpoints/latest/model.safetensors" "runs/tf32/checkpoints/latest/model.safetensors" && bad "tf32 has the bits of f32"
+    run tp2 --workers 2 --set 'parallel.mesh={tp: 2}'
+    near 1e-4 cpu tp2
+    # more of them than one launch has room for
+    many=(--set model.experts=260 --set train.steps=1 --set train.global_batch=1)
+    try 0 train recipe.yaml -q --set device=cpu --set run.name=many_cpu "${many[@]}"
+    run many "${many[@]}"
+    near 1e-4 many_cpu many
+    for device in cpu cuda; do
+        try 0 predict runs/cpu -q --set device=$device --prompt ab --tokens 6
+        cp out $device.text
+    done
+    cmp cpu.text cuda.text || bad "$what: another text than on the CPU"
+    finish
+    exit
+fi
 same f32 ddp4 --workers 4 --set parallel.data=ddp
 same f32 once4 --workers 4 --set parallel.synchronize=once
 same f32 fsdp4 --workers 4 --set parallel.reshard_after_forward=true
@@ -169,6 +204,7 @@ case $model in
 vit | qwen)
     same f32 stages2 --workers 2 --set 'parallel.mesh={pp: 2}'
     LOCKSTEP_CUDA_GRAPHS=0 same f32 stages4 --workers 4 --set 'parallel.mesh={dp: 2, pp: 2}' --set parallel.schedule=gpipe
+    same f32 saved2 --workers 2 --set 'parallel.mesh={pp: 2}' --set parallel.recompute="$unit save:linear/2"
     LOCKSTEP_CUDA_NCCL=0 same bf16 bf16_stages4 --workers 4 --set 'parallel.mesh={dp: 2, pp: 2}' --set precision.param=bf16
     ;;
 esac
@@ -185,4 +221,12 @@ vit | qwen | t5)
     same tp tp_resumed --workers 2 --set "$tp"
     ;;
 esac
+
+# With slices the numbers of ranks on tp and cp change no bit either.
+if [ $model = qwen ]; then
+    same slices slices1 --set parallel.slices=2
+    near 1e-4 cpu slices1
+    same slices slices_tp2 --workers 2 --set "$tp" --set parallel.slices=2
+    LOCKSTEP_CUDA_GRAPHS=0 same slices slices_cp2 --workers 2 --set 'parallel.mesh={dp: auto, cp: 2}' --set parallel.slices=2
+fi
 finish

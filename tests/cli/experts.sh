@@ -34,7 +34,15 @@ same_weights tp tp4
 # on axis cp each rank sorts its own tokens by expert
 try 0 train recipe.yaml --set run.name=cp --workers 4 --set "parallel.mesh={cp: 2, tp: 2}"
 [ "$(losses cp)" = "$(losses whole)" ] || bad "axis cp: other losses: $(losses cp; losses whole)"
-refused 2 "it needs all tokens" train recipe.yaml --set run.name=bad --workers 2 --set "parallel.mesh={tp: 2}" --set parallel.sequence=true
+# with sequence the tokens are whole where they go to experts: in f64 the norms of gradients are those of one process
+norms() { grep -oE '"grad_norm":[0-9.]{14}' "runs/$1/metrics.jsonl"; }
+wide="--set device=ref --set precision.param=f64 --set precision.reduce=f64 --set train.steps=2 --set train.clip_norm=100"
+try 0 train recipe.yaml --set run.name=wide $wide
+for options in "sequence --workers 2" "sequence4 --workers 4"; do
+    try 0 train recipe.yaml --set run.name=$options $wide --set "parallel.mesh={dp: auto, tp: 2}" --set parallel.sequence=true
+done
+same_weights sequence sequence4
+[ -n "$(norms wide)" ] && [ "$(norms sequence)" = "$(norms wide)" ] || bad "sequence: other gradients: $(norms sequence; norms wide)"
 
 # each loss has its name, perplexity is that of the cross-entropy, a step counts targets
 try 0 eval runs/whole --json

@@ -1,7 +1,7 @@
 #!/bin/bash
-# launch_hosts.sh COMMAND EXAMPLE MPIRUN MPICH'S-MPIRUN|"" - one command for ranks on two hosts, network namespaces with names of their own: the bits of one process,
-# also when a rank is killed, a host dies, and comes back; one message for what is wrong. Exit status 77: not possible here.
-example=$2 mpirun=$3 mpich=${4:-}
+# launch_hosts.sh COMMAND EXAMPLE MPIRUN SERVER MPICH'S-MPIRUN|"" - one command for ranks on two hosts, network namespaces with names of their own: the bits of one process,
+# also when a rank is killed, a host dies, and comes back (with failure.grow at once); one message for what is wrong. Exit status 77: not possible here.
+example=$2 mpirun=$3 server=$4 mpich=${5:-}
 source "$(dirname "$0")/alone.sh"
 alone "iproute2 util-linux" "" "$@"
 source "$(dirname "$0")/common.sh"
@@ -11,10 +11,11 @@ export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yi
 export OMPI_MCA_btl=tcp,self OMPI_MCA_btl_tcp_if_include=10.77.8.0/24 OMPI_MCA_oob_tcp_if_include=10.77.8.0/24
 cat >rsh <<END
 #!/bin/sh
-# what is taken for ssh: HOST COMMAND... There is one other host; while the file \`down\` is there it does not answer.
+# what is taken for ssh: HOST COMMAND... There is one other host; while the file \`down\` is there it does not answer, while \`apart\` is there it has a disk of its own.
 [ "\$1" = -x ] && shift
 host=\$1; shift
 [ ! -e $work/down ] && [ "\$host" = 10.77.8.2 ] || { echo "connect to \$host: No route to host" >&2; exit 255; }
+[ ! -e $work/apart ] || exec ip netns exec right unshare --uts --mount sh -c "hostname right; mount -t tmpfs none $work/runs; exec sh -c \"\\\$0\"" "\$*"
 exec ip netns exec right unshare --uts sh -c 'hostname right; exec sh -c "\$0"' "\$*"
 END
 chmod +x rsh
@@ -56,6 +57,10 @@ try 0 train small.yaml --rsh "$work/rsh" --hostfile hostfile --set run.name=file
 try 0 train small.yaml --rsh "$work/rsh" --hosts 10.77.8.1,10.77.8.2 --workers-per-host 2 --set run.name=per-host; same per-host; has err "^ranks +4 on 2 hosts"
 refused 2 "^error: rank [0-3]: 2 ranks of 4096 cores each need 8192 cores of this host, and [0-9]+ are available$" train small.yaml $two --cores-per-worker 4096 --set run.name=wrong
 try 0 train small.yaml $two --workers 2 --set run.name=fewer; same fewer; has err "^ranks +2 on 1 host"
+has err "^host 10.77.8.2 is left out: 2 ranks on 1 of 2 hosts with room for 2 on each, because workers is 2$"
+cp small.yaml odd.yaml; sed -i 's/global_batch: 64/global_batch: 48/' odd.yaml # three micro-batches on two hosts
+try 0 train odd.yaml $two --dry-run
+has err "^warning: host 10.77.8.2 is left out: 1 rank on 1 of 2 hosts with room for 2 on each, because odd.yaml:3: train.micro_batch: 16 of global_batch 48: 4 data ranks do not divide the 3 micro-batches of a step; .*; train.global_batch 64 would use all 4 ranks of 2 hosts$"
 
 # ---- evaluated there, too: the loss of one process; the number of ranks that trained the run does not matter
 "$lockstep" eval runs/whole --json >one 2>err || bad "eval on one host"
@@ -164,6 +169,23 @@ has err "^warning: rank [01]: killed by signal 9 .*; restart 2 of 3 in 1 s .*on 
 times 2 err "^ranks  4 on 2 hosts"; same host
 has runs/host/result.json '"restarts":\[\{.*"workers":2,"cause":"host 10.77.8.2 is gone.*"workers":4,'
 
+# ---- the same with failure.grow: the host is used again as soon as it answers, without another failure
+export LOCKSTEP_GROW=0.2
+LOCKSTEP_FAULT=delay@random:seconds=0.02 begin train small.yaml $two --set run.name=grows --set failure.max_failures=1 --set failure.grow=true --set failure.stall_seconds=20
+until_true has_steps grows 40
+touch down; kill -9 $(ip netns pids right)
+until_true grep -q "^ranks  2 on 1 host" err
+steps=$(grep -c '"kind":"step"' runs/grows/metrics.jsonl)
+until_true has_steps grows $((steps + 20))
+rm down
+ended 0; same grows
+has err "^host 10.77.8.2 answers again: the run is saved after this step, and continues there as well$"
+has err "^host 10.77.8.2 answers again; continues from step [0-9]+, on 4 workers instead of 2$"
+times 2 err "^ranks  4 on 2 hosts"; once err "^ranks  2 on 1 host"; once err "^warning: host 10.77.8.2 is gone, with ranks 2 to 3: "; times 0 err "^error"
+has runs/grows/result.json '"restarts":\[\{.*"workers":2,"cause":"host 10.77.8.2 is gone.*"steps_lost":0,"workers":4,"cause":"host 10.77.8.2 answers again"'
+try 0 watch grows --once; has out "attempt 2 continues, 0 steps repeated: host 10.77.8.2 answers again"
+unset LOCKSTEP_GROW
+
 # ---- requests: to save, to stop; and the end of the parent, which ends all
 begin train long.yaml $two --set run.name=asked --set failure.max_failures=1
 until_true has_steps asked 3
@@ -177,6 +199,28 @@ gone
 begin train long.yaml $two --set run.name=orphans
 until_true has_steps orphans 3
 kill -9 "$(the_parent)"; wait $parent
+gone
+
+# ---- stages of a pipeline on both hosts, with more micro-batches than mailboxes: the same bits; a stage that is killed, or late, on the other host
+for i in $(seq 1 72); do echo "the $i. cat sat on the mat and ran up hill $((i * i % 97))"; done >text.txt
+cat >stages.yaml <<END
+model: {type: llama, vocab_size: 257, layers: 4, hidden_size: 32, heads: 4, mlp_size: 64, tied: true}
+data: {type: text, train_text: text.txt, eval_fraction: 0.2, tokenizer: bytes, documents: line, seq_length: 32}
+train: {epochs: 2, global_batch: 16, micro_batch: 2, clip_norm: 1}
+optimizer: {type: adamw, lr: 3e-3}
+parallel: {units: "class:LlamaDecoderLayer", mesh: {pp: auto}}
+checkpoint: {every_steps: 2}
+threads: 1
+END
+rm -r runs/whole
+"$lockstep" train stages.yaml --set run.name=whole >out 2>err || bad "stages: one process"
+try 0 train stages.yaml $two --set run.name=stages --set parallel.schedule=gpipe; same stages; has err "^ranks +4 on 2 hosts \(mpi\)  mesh pp=4"
+try 0 train stages.yaml $two --set run.name=stages-dp --set 'parallel.mesh={pp: 2, dp: 2}'; same stages-dp
+try 0 train stages.yaml $two --set run.name=stages-in --set 'parallel.mesh={dp: 2, pp: 2}'; same stages-in
+LOCKSTEP_FAULT=kill@500:rank=2 try 0 train stages.yaml $two --set run.name=stage-killed --set failure.max_failures=20; same stage-killed
+has err "^warning: rank 2: killed by signal 9 .*; restart 1 of 20 "
+LOCKSTEP_FAULT=drop@40:rank=1 try 1 train stages.yaml $two --set run.name=stage-late --set failure.stall_seconds=2
+has err "^error: rank 1: did not come within 2 s; rank [02] waited for it in receive of (activations|gradients) of micro-batch [0-7] of stage 1 over pp, program micro"
 gone
 
 # ---- what is wrong: one message
@@ -196,6 +240,24 @@ head -c 100 /dev/urandom >noise; chmod +x noise
 refused 1 "^error: rank [0-3] could not be started: ./noise cannot be executed: Exec format error$" launch $two -- ./noise
 refused 2 "^error: the 4 processes of true ended well, but none joined the group: " launch $two -- true
 refused 2 "^error: rank [0-3]: .*nothing.like.it" train small.yaml $two --set run.name=wrong --set parallel.units=pattern:nothing.like.it
+touch apart # hosts that do not share the run's folder: refused before the first step, also where the run continues
+shared="the hosts of a run read and write each checkpoint together"
+refused 2 "^error: .*host right does not see runs/apart/.shared-.*: $shared, so run.storage has to be a folder that all hosts share$" train small.yaml $two --set run.name=apart
+times 0 err "^first step"; [ ! -e runs/apart/metrics.jsonl ] || times 0 runs/apart/metrics.jsonl '"kind":"step"'
+refused 2 "^error: .*host right does not see runs/two-fsdp/checkpoints/step-00000300, " train small.yaml $two --set run.name=two-fsdp --set train.steps=330
+try 0 train small.yaml $two --set run.name=unsaved --set train.steps=3 --set checkpoint.every_epochs=-1 --set checkpoint.every_steps=0 --set checkpoint.keep=2
+if "$lockstep" doctor --no-measure --quiet --need curl >out 2>&1; then # a bucket, by way of a cache that the hosts share
+    on left "$server" >requests & until_true test -s requests
+    export AWS_ACCESS_KEY_ID=key AWS_SECRET_ACCESS_KEY=secret no_proxy=127.0.0.1 AWS_ENDPOINT_URL=http://127.0.0.1:$(head -n 1 requests)
+    half=(train small.yaml $two --set run.name=half --set "run.storage='s3://bucket/runs'")
+    LOCKSTEP_CACHE=$work/runs/cache refused 2 "^error: .*host right does not see .*, which is in the cache of rank 0: $shared before it goes to the bucket, so LOCKSTEP_CACHE has to" "${half[@]}"
+    rm apart
+    for steps in 150 300; do LOCKSTEP_CACHE=$work/after-$steps try 0 "${half[@]}" --set train.steps=$steps; done
+    has err "^fetching s3://bucket/runs/half"; has err "^continues after step 150 of 300"; has err "^ranks +4 on 2 hosts"
+    cmp runs/whole/checkpoints/latest/model.safetensors after-300/storage/bucket/runs/half/checkpoints/latest/model.safetensors || bad "$what: other weights"
+    { kill $(ip netns pids left); wait; } 2>/dev/null; unset AWS_ENDPOINT_URL
+fi
+rm -f apart
 LOCKSTEP_MPIRUN=$work/none refused 1 "^error: $work/none did not start the ranks: $work/none: No such file" launch $two -- $run wrong
 LOCKSTEP_MPI_MODULE=$work/none.so refused 1 "^error: ranks on several hosts need MPI, and no module for it loads: .*none.so" launch $two -- $run wrong
 RANK=0 WORLD_SIZE=4 LOCAL_RANK=0 LOCAL_WORLD_SIZE=2 MASTER_PORT=1 refused 2 "lockstep train RECIPE --hosts A:2,B:2|lockstep launch --hosts A:2,B:2" train small.yaml --set run.name=wrong

@@ -31,6 +31,9 @@ train one-rank-a-host 4 --set parallel.reshard_after_forward=2
 train ddp 2 --set parallel.data=ddp
 train hybrid 2 --set parallel.data=hybrid --set "parallel.mesh={dp: 2, shard: 2}" --set parallel.gather=copy
 
+train stages-on-hosts 2 --set "parallel.mesh={pp: 2, dp: 2}" --set parallel.schedule=gpipe
+train stages-in-hosts 2 --set "parallel.mesh={dp: 2, pp: 2}"
+
 LOCKSTEP_FAKE_NODES=2 "$mpirun" -n 4 "$lockstep" eval runs/one > out 2> err || fails "4 ranks on 2 hosts do not evaluate"
 "$lockstep" eval runs/one > alone 2> err || fails "one process does not evaluate"
 [ "$(grep -c '^loss' out)" = 1 ] && [ "$(sed 's/).*//' out)" = "$(sed 's/).*//' alone)" ] || fails "4 ranks on 2 hosts evaluate otherwise than one process"

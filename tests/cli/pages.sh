@@ -103,6 +103,9 @@ says '^to_device' '[...document.querySelectorAll("figure th[scope=row]")].map(e 
 js '(choose(drawings[0], steps[0].collectives.find(x => x.c.kind === "to_device")), 0)'
 says '^to_device of unit .*moved[0-9.]+ KiB' 'facts.textContent'
 long=$(printf 'long_%.0s' $(seq 19))
+try 0 plan vit-fashion-mnist --machine epyc-9654 --workers 16 --set 'parallel.mesh={dp: 4, pp: 4}' --set train.micro_batch=8 --simulate --html ranks.html
+fine ranks.html; whole ranks.html
+says '^4 4$' 'document.querySelectorAll("svg[role=img]").length + " " + document.querySelector("tbody").rows.length'
 try 0 explain qwen2.5-wikitext --set model.init=random --set run.name="$long" --html qwen.html; fine qwen.html
 says 'all_reduce over tp' 'drawings[0].lanes.map(l => l.name)'
 js '(choose(drawings[0], steps[0].spans.find(s => s.node.op === "linear")), 0)'

@@ -59,6 +59,8 @@ try 0 explain llama.yaml "${two[@]}" --rank 1
 has out "receive activations of micro-batch 3 of stage 0  over pp, 2 ranks, 16384 B received"; has out "send gradients of micro-batch 3 of stage 1  over pp, 2 ranks, 16384 B sent"
 has out "^1 x program micro \(16 samples each; micro-batches 0, 1, 2, 3 of 4\)"
 
+try 0 plan llama.yaml "${two[@]}" --ranks-per-host 1 --network 5us,125MB/s; has out "^stages  stage 0 "
+
 # ---- refusals
 refused 2 "parallel.mesh.*8 stages \(axis pp\), but the model has 4 modules that units names" plan llama.yaml --workers 8 --set 'parallel.mesh={pp: 8}'
 refused 2 "parallel.stages: 1 2 is 2 numbers with the sum 3, but there are 2 stages, and 4 modules" plan llama.yaml "${two[@]}" --set 'parallel.stages=[1, 2]'
@@ -66,5 +68,4 @@ refused 2 "parallel.schedule: one of 1f1b, gpipe, zero_bubble, interleaved is ne
 refused 2 "parallel.schedule: interleaved needs a number of micro-batches that 2 ranks of the pipeline divide, and each rank has 1" plan llama.yaml "${two[@]}" --set parallel.schedule=interleaved --set train.micro_batch=16
 refused 2 "parallel.chunks .*: 2 chunks on each of 3 ranks are 6 stages, which do not divide the 9 modules" plan llama.yaml --workers 3 --set 'parallel.mesh={pp: 3}' --set parallel.schedule=interleaved --set model.layers=9 --set train.global_batch=24
 refused 2 "parallel.units: none names no module" plan llama.yaml "${two[@]}" --set parallel.units=none
-refused 2 "parallel.mesh: the stages of axis pp lie on several hosts" plan llama.yaml "${two[@]}" --ranks-per-host 1
 finish

@@ -44,7 +44,7 @@ try 0 none $two --set run.name=killed0; has err "nothing to do"; has runs/killed
 # ---- before the first checkpoint, and before there was a run
 try 1 "kill@300:rank=1" $two --set run.name=early --set checkpoint.every_steps=0
 has err "restart 1 of 1 in 0.5 s from step 0, [0-9]* steps are computed again"
-has err "runs/early failed before its first checkpoint: it starts from the beginning"
+has err "runs/early is restarted before its first checkpoint: it starts from the beginning"
 times 1 err "error: "; has err "error: rank 1: killed .*that was failure 2, and failure.max_failures is 1"
 has runs/early/result.json '"state":"failed".*"restarts":\[\{"attempt":1[^]]*\}\],"error":"rank 1: killed .*that was failure 2'
 try 1 "kill@0:rank=0" $two --set run.name=never

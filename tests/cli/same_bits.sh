@@ -24,6 +24,32 @@ bits new.yaml
 idx_data data/fashion-mnist 256 64 28 # the others, with the line that their comments name
 bits vit-fashion-mnist --set train.micro_batch=32 --set train.steps=2
 
+# ---- slices: any number of ranks on axes tp and cp, also one after the other in a run; and what they cost
+for i in $(seq 60); do echo "line $i says no more than that it is line $i"; done >text.txt
+cat >slices.yaml <<EOT
+model: {type: llama, vocab_size: 260, layers: 1, heads: 2, kv_heads: 2, hidden_size: 8, mlp_size: 16, tied: true}
+data: {type: text, train_text: text.txt, tokenizer: bytes, documents: line, eval_fraction: 0.1, seq_length: 16}
+train: {steps: 4, global_batch: 2, micro_batch: 1}
+parallel: {slices: 2, tensor: "colwise:gate_proj colwise:up_proj rowwise:down_proj"}
+threads: 1
+EOT
+weights() { sed -n 's/.*"model":"\([^"]*\)","optimizer":"\([^"]*\)".*/\1 \2/p' "runs/$1/metrics.jsonl" | tail -1; }
+try 0 train slices.yaml --set run.name=one; has err '^bits   the same on .*, with train.micro_batch 1 and parallel.slices 2$'
+try 75 train slices.yaml --set run.name=two --workers 2 --set 'parallel.mesh={tp: 2}' --until 2
+try 0 train slices.yaml --set run.name=two --workers 2 --set 'parallel.mesh={cp: 2}'
+[ -n "$(weights one)" ] && [ "$(weights two)" = "$(weights one)" ] || bad "tp, then cp with slices: $(weights two), on one rank $(weights one)"
+try 0 verify runs/one
+try 0 eval runs/one --json # of its recipe parallel.tensor counts, which on one rank has no effect without slices
+loss() { sed -n "s/.*\"loss\":\([0-9.]*\).*/\1/p" "$1" | tail -1; }
+grep '"kind":"eval"' runs/one/metrics.jsonl >evaluations
+[ "$(loss out)" = "$(loss evaluations)" ] || bad "eval: loss $(loss out), in the run $(loss evaluations)"
+try 0 train slices.yaml --set run.name=none --workers 2 --set 'parallel={mesh: {tp: 2}, slices: 0}'
+[ "$(weights none)" != "$(weights one)" ] || bad "tp without slices has the bits of one rank: the text above says nothing"
+has err '^bits   not promised .* parallel.slices keeps them$'
+try 0 plan slices.yaml; has out '^slices  2; without them a step takes [0-9.]+ [KM]iB, [0-9.]+ GFLOP, [0-9]+ kernels instead of [0-9]+'
+has out '^bits    the same on 1, 2, 4, .* parallel.slices 2 \(up to 2 ranks on axis tp and on axis cp\)$'
+rm -r runs
+
 # ---- every bundled recipe: what plan says on 1, 2 and 4 ranks (with tp on 2 and 4) is one answer; where it is no, the recipe says in a comment what decides its bits
 kept=0 others=0
 for path in "$root"/recipes/*.yaml; do

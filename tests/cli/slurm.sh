@@ -1,6 +1,6 @@
 #!/bin/bash
 # slurm.sh COMMAND - a real Slurm of four virtual nodes (slurm_cluster.sh): ranks that srun starts, a job that is cancelled, time limits with and without
-# --signal, a job that is requeued until it is done, a node that dies under --no-kill, refusals. Exit status 77: not possible here.
+# --signal, a job that is requeued until it is done, a job array, a node that dies under --no-kill or --requeue, refusals. Exit status 77: not possible here.
 here=$(cd "$(dirname "$0")" && pwd)
 source "$here/alone.sh"
 alone "slurm-wlm munge iproute2" "munged slurmctld slurmd srun sbatch" "$@"
@@ -131,6 +131,16 @@ END
 until_true grep -q "^done" tasks.out
 what="three tasks on two hosts"; refuses tasks.out "--hosts slurm: the tasks of this job are distributed unevenly over its hosts \(SLURM_TASKS_PER_NODE=2,1\)"
 
+# ---- a job array: each task is a run. The last task has the number of the whole array as its own, and asks Slurm for its hosts alone
+submit array --array=1-2 -N1 --ntasks-per-node=2 -w n3 <<'END'
+LOCKSTEP_FAULT=delay@random:seconds=0.02 "$lockstep" train small.yaml --hosts slurm --set run.name=array-$SLURM_ARRAY_TASK_ID 2>array-$SLURM_ARRAY_TASK_ID.err
+echo "status $?"
+END
+both_over() { [ "$(grep -c "^status" array.out)" = 2 ]; }
+until_true both_over
+what="a job array"; times 2 array.out "^status 0$"
+for task in 1 2; do same array-$task; once array-$task.err "^ranks +2 on 1 host"; times 0 array-$task.err "^error|^warning"; done
+
 # ---- a node dies: the run goes on on the other one, with the same bits
 submit shrinks --no-kill -N2 --ntasks-per-node=2 -w n3,n4 <<'END'
 LOCKSTEP_FAULT=delay@random:seconds=0.05 "$lockstep" train small.yaml --hosts slurm --set run.name=shrinks --set failure.max_failures=8
@@ -144,6 +154,16 @@ has shrinks.out "^status 0$"; same shrinks; times 0 shrinks.out "^error"
 has shrinks.out "^warning: host n4 does not answer: it does not belong to Slurm job $job$"; once shrinks.out "^ranks +4 on 2 hosts"; once shrinks.out "^ranks +2 on 1 host"
 has shrinks.out "^warning: .*; restart [1-8] of 8 in .* on 2 workers instead of 4$"
 
+# ---- without --no-kill Slurm puts the job back into the queue (NODE_FAIL): it continues on other nodes, by itself
+node_up n4; until_true node_is n4 idle
+submit requeues --requeue -N2 --ntasks-per-node=1 --exclude=n1 <<'END'
+[ -n "$SLURM_RESTART_COUNT" ] || export LOCKSTEP_FAULT=delay@random:seconds=0.2
+./start.sh "$lockstep" train small.yaml --set run.name=requeues
+echo "status $?"
+END
+until_true has_steps requeues 40
+node_dies "$(on ctl squeue -h -j "$job" -o %N | xargs scontrol show hostnames | tail -n 1)" # n2 has jobs that the test waits for
+
 # ---- the minute is over
 stopped knows "-?[0-9.]+ s (before|after) the end of the Slurm job \((squeue|SLURM_JOB_END_TIME)\)"
 stopped limit "on request"; has limit.out "DUE TO TIME LIMIT"
@@ -152,5 +172,8 @@ what="requeued" # more than once on a machine that has no time for us
 for attempt in 1 2 3 4; do over "$requeued" || sleep 15; done
 until_true over "$requeued"
 has requeued.out "^stopped after step [0-9]+ of 300 on request"; has requeued.out "^continues after step"; same requeued
+what="requeued after a node died"
+until_true grep -q "^status 0" requeues.out
+has requeues.out "^continues after step [0-9]+ of 300"; times 2 requeues.out "^ranks +2 on 2 hosts"; same requeues
 has runs/requeued/result.json '"attempt":[1-9]'
 finish

@@ -9,7 +9,7 @@
 struct mailbox_letter {
     mailbox_letter *next;
     int from, to, tag;
-    bool done;
+    bool done, kept; /* kept: its sender frees it, after test or cancel */
     size_t bytes;
     char *data; /* a letter's own; where a wish wants it */
 };
@@ -59,6 +59,7 @@ static bool open_place(ls_transport *t, const void *communicator)
     t->rank = p->rank;
     t->size = p->box->size;
     t->machine = p->box->machine_of[p->rank];
+    t->most_tag = MAILBOX_TAGS;
     return true;
 }
 
@@ -102,8 +103,11 @@ static void deliver(mailbox *b)
         w->done = true;
         take_out(&b->wishes, w);
         take_out(&b->letters, l);
+        l->done = true;
         free(l->data);
-        free(l);
+        l->data = NULL;
+        if (!l->kept)
+            free(l);
     }
 }
 
@@ -112,16 +116,17 @@ static bool send_letter(ls_transport *t, ls_message *m, const void *data, size_t
     mailbox *b = box_of(t);
     mailbox_letter *l = malloc(sizeof *l);
     *l = (mailbox_letter){ .from = t->rank, .to = to, .tag = tag, .bytes = bytes, .data = malloc(bytes) };
+    l->kept = b->slow;
     memcpy(l->data, data, bytes);
     pthread_mutex_lock(&b->lock);
     bool broken = b->broken == t->rank;
+    m->request = b->slow && !broken ? (uint64_t)(uintptr_t)l : 0;
     if (!broken) {
         append(&b->letters, l);
         b->sent[t->rank] += (long)bytes;
         deliver(b);
     }
     pthread_mutex_unlock(&b->lock);
-    m->request = 0;
     if (broken) {
         snprintf(t->error, sizeof t->error, "the cable is cut");
         free(l->data);
@@ -163,8 +168,10 @@ static bool cancel(ls_transport *t, ls_message *m)
     mailbox_letter *w = (mailbox_letter *)(uintptr_t)m->request;
     pthread_mutex_lock(&b->lock);
     if (w && !w->done)
-        take_out(&b->wishes, w);
+        take_out(w->kept ? &b->letters : &b->wishes, w);
     pthread_mutex_unlock(&b->lock);
+    if (w && w->kept)
+        free(w->data);
     free(w);
     m->request = 0;
     return true;

@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include "comm/transport.h"
 
-enum { MAILBOX_RANKS = 16 };
+enum { MAILBOX_RANKS = 16, MAILBOX_TAGS = 1000 };
 
 typedef struct mailbox_letter mailbox_letter;
 typedef struct mailbox {
@@ -16,6 +16,7 @@ typedef struct mailbox {
     char *gathered;
     long sent[MAILBOX_RANKS]; /* bytes by sender */
     int broken;               /* rank whose sends fail, -1: none */
+    bool slow;                /* a send is done when its letter has been received */
 } mailbox;
 
 void mailbox_init(mailbox *b, int size, int hosts); /* contiguous ranks on equal hosts */

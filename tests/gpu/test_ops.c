@@ -23,14 +23,6 @@ static const struct {
     { "linear", "weights of 4 bits" }, /* passes/unpack.c leaves them to dequantize */
     { "linear_dx", "weights of 4 bits" },
     { "linear_cross_entropy", "this device has no kernel for it" }, /* its parts stay apart there */
-    /* experts are not computed there */
-    { "top_k", "this device has no kernel for it" },
-    { "group_order", "this device has no kernel for it" },
-    { "dispatch", "this device has no kernel for it" },
-    { "combine", "this device has no kernel for it" },
-    { "grouped_linear", "this device has no kernel for it" },
-    { "grouped_linear_dx", "this device has no kernel for it" },
-    { "grouped_linear_dw", "this device has no kernel for it" },
     { NULL, NULL },
 };
 

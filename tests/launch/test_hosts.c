@@ -69,6 +69,14 @@ static void hosts_of_a_job(void **state)
     assert_true(ls_hosts_fit(h, 2)); /* as few hosts as possible */
     assert_int_equal(h->used, 1);
 
+    /* a task of a job array: squeue lists all of them for the number of the array, which the last one has */
+    setenv("SLURM_ARRAY_JOB_ID", "7", 1);
+    setenv("SLURM_ARRAY_TASK_ID", "2", 1);
+    script("squeue", "case \"$*\" in '-h -j 7_2 -o %N') echo n1 n2 n10 ;; *) echo n1; echo n3 ;; esac");
+    ASSERT_OK(ls_hosts_ask(h, true));
+    unsetenv("SLURM_ARRAY_JOB_ID");
+    unsetenv("SLURM_ARRAY_TASK_ID");
+
     script("squeue", "echo squeue: a warning >&2; echo 'n1 n10 n2'");
     ASSERT_OK(ls_hosts_ask(h, true));
     ls_hosts *again;
@@ -85,6 +93,50 @@ static void hosts_of_a_job(void **state)
     ASSERT_FAILS(ls_hosts_read(&again, &(ls_hosts_opts){ .list = "slurm" }), LS_E_PEER,
                  "which hosts this job has: a warning");
     ls_hosts_free(&h);
+}
+
+/* A host that was lost is back when it has answered twice in a row. One that has never been lost is not
+ * asked. */
+static void a_host_that_is_back(void **state)
+{
+    (void)state;
+    ls_hosts *h;
+    char text[400];
+    setenv("LOCKSTEP_GROW", "0.001", 1);
+    job("n1 n2");
+    ASSERT_OK(ls_hosts_read(&h, &(ls_hosts_opts){ .list = "slurm", .per_host = 1 }));
+    ASSERT_OK(ls_hosts_ask(h, true));
+    script("squeue", "exit 1");
+    for (int i = 0; i < 20; i++)
+        assert_false(ls_hosts_look_again(h));
+    assert_null(h->asking);
+
+    job("n2");
+    ls_log_set(NULL, NULL, LS_ERROR);
+    ASSERT_OK(ls_hosts_ask(h, false));
+    /* the first and the third answer have it, and then all: the fourth makes it one that is back */
+    snprintf(text, sizeof text,
+             "echo >>%s/asked; case $(wc -l <%s/asked) in 2) echo n2 ;; *) echo 'n1 n2' ;; esac",
+             ls_test_dir(), ls_test_dir());
+    script("squeue", text);
+    while (!ls_hosts_look_again(h))
+        assert_false(ls_hosts_is_back(&h->all[0]));
+    assert_true(ls_hosts_is_back(&h->all[0]));
+    assert_false(ls_hosts_is_back(&h->all[1]));
+    FILE *asked = fopen(ls_test_path("asked"), "r");
+    int n = 0;
+    for (int c; (c = fgetc(asked)) != EOF;)
+        n += c == '\n';
+    fclose(asked);
+    assert_int_equal(n, 4);
+    assert_int_equal(ls_hosts_room(h), 1); /* the ranks that run are not there */
+    for (int i = 0; i < 100; i++)
+        assert_false(ls_hosts_look_again(h)); /* told once */
+    ASSERT_OK(ls_hosts_ask(h, false));
+    assert_int_equal(ls_hosts_room(h), 2);
+    assert_false(ls_hosts_is_back(&h->all[0]));
+    ls_hosts_free(&h); /* perhaps while a question is under way */
+    unsetenv("LOCKSTEP_GROW");
 }
 
 /* The number of ranks of each host: what the user says, else what the job has. */
@@ -124,6 +176,8 @@ static void tasks_of_a_job(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = { cmocka_unit_test(hosts_of_a_job), cmocka_unit_test(tasks_of_a_job) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(hosts_of_a_job),
+                                        cmocka_unit_test(a_host_that_is_back),
+                                        cmocka_unit_test(tasks_of_a_job) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -148,6 +148,8 @@ static int in_rank(ls_group *g, int rank, const char *mode, const char *note)
         return again(g);
     if (!strcmp(mode, "short of memory"))
         return short_of_memory(g, rank);
+    if (!strcmp(mode, "grows") && ls_launch_restart())
+        return ls_launch_restart() == 1 && ls_group_size(g) == 3 ? 0 : 1;
     if (!strcmp(mode, "bound") || !strcmp(mode, "free"))
         return cores(g, rank, !strcmp(mode, "bound"));
     if (!strcmp(mode, "fail") && rank == 1)
@@ -378,6 +380,55 @@ static void fewer_ranks_after_a_lack_of_memory(void **state)
     assert_int_equal(most[2], 0);
 }
 
+typedef struct growth {
+    int asked, workers, chosen;
+    volatile sig_atomic_t stop;
+    bool stops; /* the user asks, too */
+} growth;
+
+static bool more_at_the_third(void *context, int workers, char why[512])
+{
+    growth *g = context;
+    if (workers != 2 || ++g->asked < 3)
+        return false;
+    g->stop = g->stops;
+    snprintf(why, 512, "host b answers again");
+    return true;
+}
+
+static ls_status choose_three(void *context, int most, int *workers)
+{
+    growth *g = context;
+    g->chosen++;
+    assert_int_equal(most, 0);
+    *workers = g->workers = 3;
+    return LS_OK;
+}
+
+/* Ranks that have stopped because there is room for more start again, though no failure is allowed for. They
+ * do not when the user has asked, too. */
+static void ranks_become_more(void **state)
+{
+    (void)state;
+    char *argv[] = { program, "grows", NULL };
+    ls_run_account run = { .recipe = NULL };
+    const ls_account nothing = ls_run_account_of(&run);
+    for (int stops = 0; stops < 2; stops++) {
+        growth g = { .stops = stops };
+        const ls_status s = ls_control(
+            &(ls_control_opts){ .ranks = { .ranks = 2, .argv = argv, .stop = &g.stop },
+                                .named = "max",
+                                .account = &nothing,
+                                .choose = choose_three,
+                                .more = more_at_the_third,
+                                .context = &g });
+        assert_int_equal(s, stops ? LS_E_STOPPED : LS_OK);
+        assert_int_equal(g.asked, 3);
+        assert_int_equal(g.chosen, !stops);
+        no_child_is_left();
+    }
+}
+
 /* A run directory that this host does not see is said, and the restart goes on without it. */
 static void a_run_that_is_not_seen_ends_nothing(void **state)
 {
@@ -421,6 +472,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(cores_are_divided),
         cmocka_unit_test(ranks_end_with_their_parent),
         cmocka_unit_test(fewer_ranks_after_a_lack_of_memory),
+        cmocka_unit_test(ranks_become_more),
         cmocka_unit_test(a_run_that_is_not_seen_ends_nothing),
         cmocka_unit_test(pauses_grow_to_half_a_minute),
     };

@@ -119,7 +119,7 @@ static ls_placement lies(const ls_seed *s)
 static ls_status one_rank(ls_group *group, void *context)
 {
     trial *t = context;
-    const ls_shard_axis axis = { "tp", ls_group_size(group), ls_group_rank(group), 0 };
+    const ls_shard_axis axis = { "tp", ls_group_size(group), ls_group_rank(group), 0, 1 };
     const ls_parallel p = { LS_PARALLEL_DEFAULTS, .mesh = { .n = 1, .axes = { { "tp", axis.ranks } } },
                             .rank = axis.position };
     ls_seed seeds[64] = { { 0 } };

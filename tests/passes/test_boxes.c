@@ -76,7 +76,7 @@ static void every_pass_keeps_it(void **state)
     const ls_box box = rows_of_columns(1);
     const ls_parallel p = { LS_PARALLEL_DEFAULTS };
     ASSERT_OK(ls_pass_slices_up(&g));
-    ASSERT_OK(split(&g, 2, &(ls_shard_axis){ .name = "tp", .ranks = 2, .position = 1 }));
+    ASSERT_OK(split(&g, 2, &(ls_shard_axis){ .name = "tp", .ranks = 2, .each = 1, .position = 1 }));
     assert_int_equal(count_at(g, &ls_op_dropout, &box), 1);
     ASSERT_OK(ls_pass_units(&g, &(ls_precision){ LS_PRECISION_DEFAULTS, .param = LS_BF16 }, &p, NULL, &u));
     ls_value grad;
@@ -195,9 +195,10 @@ static ls_status one_of_four(ls_group *g, void *context)
     ls_graph *m = sliced(LS_F64, false);
     LS_TRY(ls_pass_slices_up(&m));
     m->n_outputs--; /* the loss would be summed over the ranks */
-    LS_TRY(split(&m, 0, &(ls_shard_axis){ .name = "samples", .ranks = 2, .position = rank / 2 }));
-    LS_TRY(
-        split(&m, 2, &(ls_shard_axis){ .name = "columns", .ranks = 2, .position = rank % 2, .number = 1 }));
+    LS_TRY(split(&m, 0, &(ls_shard_axis){ .name = "samples", .ranks = 2, .each = 1, .position = rank / 2 }));
+    LS_TRY(split(
+        &m, 2,
+        &(ls_shard_axis){ .name = "columns", .ranks = 2, .each = 1, .position = rank % 2, .number = 1 }));
     RANK_CHECK(count_at(m, &ls_op_dropout, &place) == 1);
     feeds_of(feeds, t, x);
     LS_TRY(run_over_ranks(g, m, feeds, (double *[]){ y, &loss }));

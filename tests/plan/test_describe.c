@@ -7,7 +7,7 @@
 #include "ops/rules.h"
 #include "plan/describe.h"
 #include "plan/internal.h"
-#include "plan/timeline.h"
+#include "plan/message_times.h"
 #include "support/support.h"
 
 static const ls_identity UNIT = { .what = LS_IS_UNIT }, GRADIENT = { .what = LS_IS_GRADIENT };
@@ -269,26 +269,26 @@ static void documents(void **state)
 }
 
 /* Two programs that send to each other through mailboxes of one place. */
-static void timelines(void **state)
+static void programs_that_wait_for_messages(void **state)
 {
     (void)state;
-    ls_timeline_event first[] = { { .before = 1, .seconds = 0.5, .sends = true, .peer = 1, .offset = 0 },
-                                  { .before = 1, .seconds = 0.5, .sends = true, .peer = 1, .offset = 0 },
-                                  { .before = 0, .seconds = 0.5, .sends = false, .peer = 1, .offset = 0 } },
-                      second[] = { { .before = 0, .seconds = 0.5, .sends = false, .peer = 0, .offset = 0 },
-                                   { .before = 4, .seconds = 0.5, .sends = false, .peer = 0, .offset = 0 },
-                                   { .before = 2, .seconds = 0.5, .sends = true, .peer = 0, .offset = 0 } };
-    const ls_timeline two[] = { { .events = first, .n = 3, .after = 1 }, { .events = second, .n = 3 } };
+    ls_message_time first[] = { { .before = 1, .seconds = 0.5, .sends = true, .peer = 1, .offset = 0 },
+                                { .before = 1, .seconds = 0.5, .sends = true, .peer = 1, .offset = 0 },
+                                { .before = 0, .seconds = 0.5, .sends = false, .peer = 1, .offset = 0 } },
+                    second[] = { { .before = 0, .seconds = 0.5, .sends = false, .peer = 0, .offset = 0 },
+                                 { .before = 4, .seconds = 0.5, .sends = false, .peer = 0, .offset = 0 },
+                                 { .before = 2, .seconds = 0.5, .sends = true, .peer = 0, .offset = 0 } };
+    const ls_message_times two[] = { { .events = first, .n = 3, .after = 1 }, { .events = second, .n = 3 } };
     double seconds;
     /* sent at 1.5, taken at 2; sent at 3.5, taken at 6.5; sent at 9, taken at 9.5 */
-    ASSERT_OK(ls_timelines_play(&seconds, 2, two));
+    ASSERT_OK(ls_message_times_play(&seconds, 2, two));
     assert_true(seconds == 10.5);
     /* 3 s later: the second message waits for the first to be taken */
     second[0].before = 5;
-    ASSERT_OK(ls_timelines_play(&seconds, 2, two));
+    ASSERT_OK(ls_message_times_play(&seconds, 2, two));
     assert_true(seconds == 5.5 + 4.5 + 2.5 + 0.5 + 1);
     first[1].sends = false; /* both wait for each other */
-    ASSERT_FAILS(ls_timelines_play(&seconds, 2, two), LS_E_INTERNAL, "program 0 of 2 waits for ever");
+    ASSERT_FAILS(ls_message_times_play(&seconds, 2, two), LS_E_INTERNAL, "program 0 of 2 waits for ever");
 }
 
 int main(void)
@@ -296,7 +296,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(estimates), cmocka_unit_test(estimates_of_collectives),
         cmocka_unit_test(footprint), cmocka_unit_test(texts),
-        cmocka_unit_test(documents), cmocka_unit_test(timelines),
+        cmocka_unit_test(documents), cmocka_unit_test(programs_that_wait_for_messages),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -57,6 +57,7 @@ static const struct {
     { "optimizer.weight_decay", "every optimizer has one" },
     { "optimizer.ema_decay", "every update looks at it" },
     { "schedule.warmup_steps", "every schedule begins with it" },
+    { "parallel.slices", "what axes tp and cp would split is split so; a model without refuses it" },
     { "parallel.data", "the layout for every number of ranks" },
     { "precision.param", "every product has it" },
     { "eval.every_epochs", "every run has epochs" },

@@ -45,6 +45,7 @@ static const char *other_value(const ls_key *k, char buffer[64])
         { "parallel.mesh", "{dp: auto, tp: 1}" },
         { "parallel.units", "\"size:1e6\"" },
         { "parallel.tensor", "colwise:fc1 rowwise:fc2" },
+        { "parallel.slices", "4" },
         { "parallel.stages", "3 5" },
         { "model.init", WEIGHTS },
         { "parallel.reshard_after_forward", "false" },
@@ -85,8 +86,7 @@ static const char *other_value(const ls_key *k, char buffer[64])
         { "model.local_theta", "500" },
         { "model.inputs", "{x: [8], t: []}" },
         { "model.outputs", "{z: [2, 3], y: []}" },
-        { "loss", "[{type: huber, of: y, delta: 0.5}, {type: mae, of: z, "
-                  "target: u, mask: m, factor: 2}]" },
+        { "loss", "[{type: huber, of: y, delta: 0.5}, {type: mae, of: z, target: u, mask: m, factor: 2}]" },
         { "data.train", "{x: \"a b.npy\", y: c.npy}" },
         { "data.eval", "{x: d.npy}" },
         { "data.class_names", "{y: \"no, never,yes\"}" }
@@ -186,7 +186,8 @@ static int conditions(const ls_key *k, const char **sets, char (*made)[64])
         sets[n++] = "eval.generate={tokens: 3, beams: 3}";
     if (!strcmp(k->key, "train.early_stopping.min_delta"))
         sets[n++] = "train.early_stopping.patience=3";
-    if (!strncmp(k->key, "train.lora.", 11) && strcmp(k->key, "train.lora.rank"))
+    if ((!strncmp(k->key, "train.lora.", 11) && strcmp(k->key, "train.lora.rank")) ||
+        !strcmp(k->key, "checkpoint.base"))
         sets[n++] = "train.lora.rank=3";
     if (!strcmp(k->key, "model.rope_factor") || !strcmp(k->key, "model.rope_original") ||
         !strcmp(k->key, "model.rope_low") || !strcmp(k->key, "model.rope_high"))
@@ -194,14 +195,11 @@ static int conditions(const ls_key *k, const char **sets, char (*made)[64])
     if (!strcmp(k->key, "eval.ema"))
         sets[n++] = "optimizer.ema_decay=0.5";
     if (!strcmp(k->key, "model.init_strict") || !strcmp(k->key, "model.reset") ||
-        !strcmp(k->key, "model.rename") || !strcmp(k->key, "model.refit"))
+        !strcmp(k->key, "model.rename") || !strcmp(k->key, "model.refit") ||
+        !strcmp(k->key, "checkpoint.frozen"))
         sets[n++] = "model.init=" WEIGHTS;
-    if (!strcmp(k->key, "checkpoint.base"))
-        sets[n++] = "train.lora.rank=3";
-    if (!strcmp(k->key, "checkpoint.frozen")) {
+    if (!strcmp(k->key, "checkpoint.frozen"))
         sets[n++] = "train.freeze=layers.0";
-        sets[n++] = "model.init=" WEIGHTS;
-    }
     if (!strcmp(k->key, "parallel.bucket"))
         sets[n++] = "parallel.data=ddp";
     if (!strcmp(k->key, "data.augment.padding"))
@@ -219,6 +217,8 @@ static int conditions(const ls_key *k, const char **sets, char (*made)[64])
         sets[n++] = "data.pack=documents";
     if (!strcmp(k->key, "data.field"))
         sets[n++] = "data.documents=json";
+    if (!strcmp(k->key, "failure.grow"))
+        sets[n++] = "failure.max_failures=3";
     if (!strcmp(k->key, "checkpoint.best.metric"))
         sets[n++] = "checkpoint.best.mode=max";
     if (!strcmp(k->key, "checkpoint.best.mode")) /* of eval_accuracy the mode follows */

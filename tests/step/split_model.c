@@ -1,5 +1,6 @@
 /* split_model.c - see split_model.h. */
 #include "step/split_model.h"
+#include <stdio.h>
 #include <string.h>
 
 #include "support/support.h"
@@ -8,6 +9,26 @@
 ls_status build_decoder(ls_graph *g, const void *config, int64_t batch)
 {
     return ls_decoder_build(g, config, batch);
+}
+
+ls_status build_t5(ls_graph *g, const void *config, int64_t batch)
+{
+    static const ls_t5_config T5 = { .source_length = TOKENS,
+                                     .target_length = TOKENS,
+                                     .vocab_size = VOCABULARY,
+                                     .hidden_size = 16,
+                                     .mlp_size = 24,
+                                     .layers = 1,
+                                     .decoder_layers = 2,
+                                     .heads = 4,
+                                     .head_dim = 6,
+                                     .buckets = 8,
+                                     .max_distance = 6,
+                                     .norm_eps = 1e-6,
+                                     .init_factor = 1,
+                                     .tied = true };
+    (void)config;
+    return ls_t5_build(g, &T5, batch);
 }
 
 static ls_status evaluate(ls_group *g, job *j, ls_trainer *t)
@@ -45,7 +66,7 @@ static ls_status train(ls_group *g, job *j, ls_trainer *t)
     int32_t ids[M][ROWS * TOKENS], targets[M][ROWS * TOKENS];
     LS_TRY(begin(j, t));
     LS_TRY(evaluate(g, j, t));
-    for (int step = j->first; step < STEPS; step++) {
+    for (int step = j->first; step < (j->end ? j->end : STEPS); step++) {
         for (int64_t k = 0; k < share.count; k++)
             for (int i = 0; i < ROWS * TOKENS; i++) {
                 const int64_t at = (share.first + k * share.stride) * ROWS * TOKENS + i + 31 * step;
@@ -86,6 +107,14 @@ static ls_status rank(ls_group *g, void *context)
     const ls_status s = j->parameters ? save_parameters(t, j->parameters) : train(g, j, t);
     ls_trainer_destroy(&t);
     return s;
+}
+
+ls_mesh mesh_of(const char *axes)
+{
+    ls_mesh m = { 0 };
+    for (int n = 0, size; sscanf(axes, "%23[a-z]%d %n", m.axes[m.n].name, &size, &n) == 2; axes += n)
+        m.axes[m.n++].size = size;
+    return m;
 }
 
 job layout(int dp, int shard, int tp, ls_data_parallel data)

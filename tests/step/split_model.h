@@ -26,6 +26,7 @@ static const ls_decoder_config QWEN = { .seq_length = TOKENS,
                                         .block = "Block" };
 
 ls_status build_decoder(ls_graph *g, const void *config, int64_t batch);
+ls_status build_t5(ls_graph *g, const void *config, int64_t batch); /* a small one: config is not read */
 
 #define LAYERS                                                                                       \
     "colwise:q_proj colwise:k_proj colwise:v_proj colwise:gate_proj colwise:up_proj rowwise:o_proj " \
@@ -40,13 +41,14 @@ typedef struct job {
     ls_build_fn build;       /* of the model's configuration; NULL: build_decoder */
     const char *save, *load; /* checkpoint folders */
     const char *weights;     /* a file to begin with */
-    int first;               /* step to begin with */
+    int first, end;          /* step to begin with, and to end before; end 0: STEPS */
     const char *parameters;  /* only saves them in this file */
     double losses[STEPS], norms[STEPS];
     int32_t predicted[ROWS * TOKENS]; /* by the initial weights */
     float rows[ROWS * TOKENS];
 } job;
 
+ls_mesh mesh_of(const char *axes); /* "dp2 cp4" */
 job layout(int dp, int shard, int tp, ls_data_parallel data);
 
 void run_job(job *j);

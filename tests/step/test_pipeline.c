@@ -89,6 +89,41 @@ static void beside_split_layers(void **state)
     equal(&four, &two);
 }
 
+/* Tokens split over an axis that has the place of tp: sums over tokens have another order than in one
+ * process, and the number of stages changes no bit. */
+static void beside_split_tokens(void **state)
+{
+    (void)state;
+    static const struct {
+        int dp, pp;
+        ls_pipeline_schedule schedule;
+        const char *recompute;
+    } CASES[] = {
+        { 1, 1, LS_SCHEDULE_1F1B, NULL },
+        { 1, 2, LS_SCHEDULE_INTERLEAVED, NULL },
+        { 2, 2, LS_SCHEDULE_ZERO_BUBBLE, "class:Block" },
+    };
+    job one = staged(1, 1, 1, LS_SCHEDULE_1F1B), split[sizeof CASES / sizeof *CASES];
+    one.o.device = "ref";
+    one.o.param = one.o.output = one.o.parallel.reduce = LS_F64;
+    run_job(&one);
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        job *j = &split[i];
+        *j = staged(CASES[i].dp, 2, CASES[i].pp, CASES[i].schedule);
+        j->o.parallel.mesh.roles[2] = LS_ROLE_CONTEXT;
+        j->o.device = "ref";
+        j->o.param = j->o.output = j->o.parallel.reduce = LS_F64;
+        j->o.recompute = CASES[i].recompute;
+        run_job(j);
+        for (int k = 0; k < STEPS; k++)
+            if (!(fabs(j->losses[k] - one.losses[k]) < 1e-12) || !(fabs(j->norms[k] - one.norms[k]) < 1e-12))
+                fail_msg("case %zu, step %d: loss %.17g, norm %.17g; of one process %.17g, %.17g", i, k,
+                         j->losses[k], j->norms[k], one.losses[k], one.norms[k]);
+        assert_memory_equal(j->predicted, one.predicted, sizeof one.predicted);
+        equal(j, &split[0]);
+    }
+}
+
 static void in_f64(void **state)
 {
     (void)state;
@@ -119,11 +154,11 @@ static void on_devices_with_memory_of_their_own(void **state)
         const char *settings, *recompute;
     } CASES[] = {
         { 1, 1, 2, LS_SCHEDULE_1F1B, "seed=1,delay=20us", NULL },
-        { 1, 1, 4, LS_SCHEDULE_GPIPE, "seed=2,delay=50us", NULL },
-        { 2, 1, 2, LS_SCHEDULE_1F1B, "seed=3,delay=20us", "class:Block" },
+        { 1, 1, 4, LS_SCHEDULE_ZERO_BUBBLE, "seed=2,delay=50us", NULL },
+        { 2, 1, 2, LS_SCHEDULE_INTERLEAVED, "seed=3,delay=20us", "class:Block" },
         { 2, 1, 2, LS_SCHEDULE_1F1B, "seed=4,delay=20us,links=1", "class:Block save:linear" },
         { 1, 2, 2, LS_SCHEDULE_1F1B, "seed=5,delay=20us,links=1", NULL },
-        { 1, 2, 2, LS_SCHEDULE_GPIPE, "seed=6,delay=20us", NULL },
+        { 1, 2, 2, LS_SCHEDULE_INTERLEAVED, "seed=6,delay=20us", NULL },
     };
     job want[2] = { staged(1, 1, 1, LS_SCHEDULE_1F1B), staged(1, 2, 1, LS_SCHEDULE_1F1B) };
     run_job(&want[0]);
@@ -166,6 +201,39 @@ static void checkpoints_go_anywhere(void **state)
 }
 
 /* ---- orders */
+
+/* "F0.1" is the forward pass of stage 0 over micro-batch 1. */
+static void orders(void **state)
+{
+    (void)state;
+    static const struct {
+        ls_pipeline_shape shape;
+        int rank;
+        const char *passes;
+    } CASES[] = {
+        { { LS_SCHEDULE_GPIPE, 2, 1, 2 }, 1, "F1.0 F1.1 B1.0 B1.1" },
+        { { LS_SCHEDULE_1F1B, 2, 1, 3 }, 0, "F0.0 F0.1 B0.0 F0.2 B0.1 B0.2" },
+        { { LS_SCHEDULE_ZERO_BUBBLE, 2, 1, 3 }, 0, "F0.0 F0.1 I0.0 W0.0 F0.2 I0.1 W0.1 I0.2 W0.2" },
+        { { LS_SCHEDULE_ZERO_BUBBLE, 2, 1, 3 }, 1, "F1.0 I1.0 F1.1 I1.1 W1.0 F1.2 I1.2 W1.1 W1.2" },
+        /* as Megatron's: rank 0 of 2 runs four forward passes ahead, rank 1 two */
+        { { LS_SCHEDULE_INTERLEAVED, 2, 2, 4 },
+          0,
+          "F0.0 F0.1 F2.0 F2.1 F0.2 B2.0 F0.3 B2.1 F2.2 B0.0 F2.3 B0.1 B2.2 B2.3 B0.2 B0.3" },
+        { { LS_SCHEDULE_INTERLEAVED, 2, 2, 4 },
+          1,
+          "F1.0 F1.1 F3.0 B3.0 F3.1 B3.1 F1.2 B1.0 F1.3 B1.1 F3.2 B3.2 F3.3 B3.3 B1.2 B1.3" },
+        { { LS_SCHEDULE_INTERLEAVED, 2, 2, 1 }, 1, "F1.0 F3.0 B3.0 B1.0" }, /* an evaluation */
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        ls_stage_pass passes[32];
+        char text[512] = "";
+        ls_pipeline_order(passes, &CASES[i].shape, CASES[i].rank);
+        for (int64_t k = 0; k < ls_pipeline_passes(&CASES[i].shape); k++)
+            snprintf(text + strlen(text), sizeof text - strlen(text), "%s%c%d.%d", k ? " " : "",
+                     "FBIW"[passes[k].work], passes[k].stage, (int)passes[k].micro);
+        assert_string_equal(text, CASES[i].passes);
+    }
+}
 
 /* Of one forward pass' time f: a backward pass takes 2 f, so m micro-batches take 3 m f, and all schedules
  * but zero_bubble wait for one pass each way of each other rank; that of a chunk is shorter. */
@@ -336,12 +404,6 @@ static void refusals(void **state)
     j = staged(1, 1, 2, LS_SCHEDULE_1F1B);
     j.o.parallel.offload = LS_OFFLOAD_CPU;
     refused(&j, LS_E_UNSUPPORTED, "keeps parameters in its ranks' own memory");
-    j = staged(1, 2, 2, LS_SCHEDULE_1F1B);
-    j.o.parallel.mesh.roles[2] = LS_ROLE_CONTEXT;
-    refused(&j, LS_E_UNSUPPORTED, "axes pp and tp: a pipeline beside context parallel is not built");
-    j = staged(1, 1, 2, LS_SCHEDULE_1F1B);
-    j.o.parallel.ranks_per_host = 1;
-    refused(&j, LS_E_UNSUPPORTED, "the stages of axis pp lie on several hosts");
 }
 
 int main(void)
@@ -349,9 +411,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bits_of_one_process),
         cmocka_unit_test(beside_split_layers),
+        cmocka_unit_test(beside_split_tokens),
         cmocka_unit_test(in_f64),
         cmocka_unit_test(on_devices_with_memory_of_their_own),
         cmocka_unit_test(checkpoints_go_anywhere),
+        cmocka_unit_test(orders),
         cmocka_unit_test(idle_shares),
         cmocka_unit_test(schedules_differ_in_memory),
         cmocka_unit_test(gradients_of_weights_wait),

@@ -21,15 +21,6 @@ static void expect(const job *is, const job *want, int first, double tolerance)
                      is->norms[i], want->losses[i], want->norms[i]);
 }
 
-/* "dp2 cp4" */
-static ls_mesh mesh_of(const char *axes)
-{
-    ls_mesh m = { 0 };
-    for (int n = 0, size; sscanf(axes, "%23[a-z]%d %n", m.axes[m.n].name, &size, &n) == 2; axes += n)
-        m.axes[m.n++].size = size;
-    return m;
-}
-
 static void as_one_process(void **state)
 {
     (void)state;
@@ -90,26 +81,6 @@ static ls_status build_gpt2(ls_graph *g, const void *config, int64_t batch)
                                          .tied = true };
     (void)config;
     return ls_gpt2_build(g, &GPT2, batch);
-}
-
-static ls_status build_t5(ls_graph *g, const void *config, int64_t batch)
-{
-    static const ls_t5_config T5 = { .source_length = TOKENS,
-                                     .target_length = TOKENS,
-                                     .vocab_size = VOCABULARY,
-                                     .hidden_size = 16,
-                                     .mlp_size = 24,
-                                     .layers = 1,
-                                     .decoder_layers = 2,
-                                     .heads = 4,
-                                     .head_dim = 6,
-                                     .buckets = 8,
-                                     .max_distance = 6,
-                                     .norm_eps = 1e-6,
-                                     .init_factor = 1,
-                                     .tied = true };
-    (void)config;
-    return ls_t5_build(g, &T5, batch);
 }
 
 /* Data ranks, layers and sequences that are split, in f64: equal but for the order of sums. */

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/file.h"
 #include "base/json.h"
 #include "support/support.h"
 #include "verbs/commands.h"
@@ -80,6 +81,10 @@ static void another_machine(void **state)
     ls_ui ui = { .out = stdout };
     const ls_plan_command_opts wrong = { .recipe = RECIPE("workers=2"), .machine = "h10" };
     ASSERT_FAILS(ls_plan_command(&wrong, &ui), LS_E_USAGE, "--machine: h10", "a100, epyc-9654");
+    const ls_plan_command_opts elsewhere = { .recipe = RECIPE("workers=2", "isa=generic"),
+                                             .machine = "epyc-9654",
+                                             .measure = true };
+    ASSERT_FAILS(ls_plan_command(&elsewhere, &ui), LS_E_USAGE, "--measure", "2 x EPYC 9654", "doctor");
 }
 
 /* What a host cannot run, and what is large without need. */
@@ -96,6 +101,15 @@ static void what_does_not_fit(void **state)
     ASSERT_CONTAINS(many, "note    16 ranks of 1000 threads share ");
     ASSERT_CONTAINS(many, "times as long (--machine and --ranks-per-host plan for other hosts)");
     ASSERT_CONTAINS(too_many, "cannot be started: a host runs at most 1024 ranks, not 2048");
+    char *whole = plan((ls_plan_command_opts){ .recipe = RECIPE("workers=2", "parallel.mesh={dp: 1, tp: 2}",
+                                                                "train.global_batch=128", "model.layers=10",
+                                                                "parallel.recompute=units") }),
+         *split = plan((ls_plan_command_opts){ .recipe = RECIPE("workers=2", "parallel.recompute=units") });
+    ASSERT_CONTAINS(whole, "memory are activations that are whole on each rank of the tensor axis");
+    ASSERT_CONTAINS(whole, "parallel.sequence: true splits them");
+    assert_null(strstr(split, "tensor axis"));
+    free(whole);
+    free(split);
     ASSERT_CONTAINS(large, "machine A100 SXM 80GB: 1 host of 8 ranks, 128 cores each");
     ASSERT_CONTAINS(large, " of the 74.5 GiB of its GPU: IT DOES NOT FIT");
     free(many);
@@ -103,11 +117,100 @@ static void what_does_not_fit(void **state)
     free(large);
 }
 
+/* --search takes what a rank has on the machine. */
+static void a_search_fits_the_machine(void **state)
+{
+    (void)state;
+    const ls_plan_command_opts o = { .recipe = RECIPE("workers=8", "train.global_batch=4194304",
+                                                      "parallel.mesh={dp: auto}", "parallel.data=ddp",
+                                                      "parallel.recompute=none"),
+                                     .machine = "a100",
+                                     .search = true };
+    char *text = plan(o);
+    ASSERT_CONTAINS(text, " fit into 74.5 GiB a rank, ");
+    assert_null(strstr(text, " a rank, 0 do not"));
+    free(text);
+}
+
+static json_t *simulated(ls_plan_command_opts o)
+{
+    o.simulate = true;
+    return planned(o);
+}
+
+/* Played, a step takes the time that the plan says, and each player's parts fill its time. */
+static void a_step_is_played(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *mesh, *machine;
+        int players;
+    } CASES[] = {
+        { "parallel.mesh={dp: 16}", "h100", 1 },
+        { "parallel.mesh={dp: 16}", "epyc-9654", 1 },
+        { "parallel.mesh={dp: 4, tp: 2, pp: 2}", "xeon-8480", 2 },
+        { "parallel.mesh={dp: 4, pp: 4}", "epyc-9654", 4 },
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        ls_plan_command_opts o = { .recipe = RECIPE("workers=16", CASES[i].mesh, "train.micro_batch=1"),
+                                   .machine = CASES[i].machine };
+        json_t *plan_of = planned(o), *played = simulated(o), *p;
+        const double seconds = json_number_value(at(played, "", "seconds")),
+                     expected = json_number_value(at(plan_of, "rank", "seconds"));
+        /* (the plan counts what a stage waits for the network also while it waits for another stage) */
+        assert_true(seconds > (CASES[i].players > 2 ? 0.8 : 0.99) * expected && seconds < 1.01 * expected);
+        assert_int_equal(json_array_size(at(played, "", "players")), CASES[i].players);
+        size_t k;
+        json_array_foreach(at(played, "", "players"), k, p)
+        {
+            static const char *const PARTS[] = { "computes", "collectives", "receives", "sends" };
+            double sum = 0;
+            for (int j = 0; j < 4; j++)
+                sum += json_number_value(at(p, "", PARTS[j]));
+            assert_float_equal(sum, json_number_value(at(p, "", "done")), 1e-3 * sum);
+            assert_true(json_number_value(at(p, "", "done")) <= seconds);
+            /* before the update all ranks agree that gradients are finite, so none is done early */
+            assert_true(json_number_value(at(p, "", "done")) > 0.9 * seconds);
+            assert_true(CASES[i].players == 1 || json_number_value(at(p, "", "receives")) > 0);
+        }
+        assert_true(json_array_size(at(played, "", "waits")) > 0);
+        json_decref(plan_of);
+        json_decref(played);
+    }
+}
+
+static void lanes_of_ranks(void **state)
+{
+    (void)state;
+    char path[256], *page;
+    size_t size;
+    snprintf(path, sizeof path, "%s", ls_test_path("ranks.html"));
+    ls_plan_command_opts o = { .recipe = RECIPE("workers=1024", "parallel.mesh={dp: 512, pp: 2}",
+                                                "train.micro_batch=1", "train.global_batch=2048"),
+                               .machine = "xeon-8480",
+                               .simulate = true,
+                               .html = path };
+    char *text = plan(o);
+    ASSERT_CONTAINS(text, "a step on 1024 ranks");
+    ASSERT_CONTAINS(text, "waits, the longest first");
+    ASSERT_CONTAINS(text, "values of position 1, backward");
+    ASSERT_OK(ls_file_read(&page, &size, path));
+    ASSERT_CONTAINS(page, "<h1>Simulated step of vit-fashion-mnist</h1>");
+    ASSERT_CONTAINS(page, "(position 1 of the pipeline)");
+    free(page);
+    free(text);
+    ls_ui ui = { .out = stdout };
+    setenv("LOCKSTEP_CACHE", ls_test_path("empty"), 1);
+    const ls_plan_command_opts unknown = { .recipe = RECIPE("workers=2"), .simulate = true };
+    ASSERT_FAILS(ls_plan_command(&unknown, &ui), LS_E_USAGE, "--simulate plays times", "--machine");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(another_machine),
-        cmocka_unit_test(what_does_not_fit),
+        cmocka_unit_test(another_machine),  cmocka_unit_test(what_does_not_fit),
+        cmocka_unit_test(a_step_is_played), cmocka_unit_test(a_search_fits_the_machine),
+        cmocka_unit_test(lanes_of_ranks),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

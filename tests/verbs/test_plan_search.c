@@ -147,6 +147,15 @@ static void what_is_set_stays(void **state)
     }
     assert_true(threes > 0);
     json_decref(root);
+    /* the schedules of the pipeline that is given, with micro-batches 4, 2, 1 and with recomputation or not
+     */
+    all = layouts((ls_plan_command_opts){ .recipe = RECIPE("workers=2", "parallel.mesh={pp: 2}") }, &root);
+    int zero = 0;
+    json_array_foreach(all, i, o)
+        zero += !strcmp(text(json_object_get(o, "settings"), "parallel.schedule"), "zero_bubble");
+    assert_int_equal(zero, 6);
+    assert_int_equal(json_array_size(all), 18);
+    json_decref(root);
     ASSERT_FAILS(search((ls_plan_command_opts){ .recipe = RECIPE("workers=3") }), LS_E_USAGE,
                  "no layout of 3 ranks");
     setenv("LOCKSTEP_CACHE", ls_test_path("empty"), 1);

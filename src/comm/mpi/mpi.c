@@ -81,13 +81,21 @@ static bool find_machine(ls_transport *t, MPI_Comm comm)
     return true;
 }
 
+static bool find_most_tag(ls_transport *t, MPI_Comm comm)
+{
+    int *most = NULL, found = 0;
+    CALL(t, MPI_Comm_get_attr, comm, MPI_TAG_UB, &most, &found);
+    t->most_tag = found ? *most : 32767; /* (the standard's least) */
+    return true;
+}
+
 static bool duplicate(ls_transport *t, channel *c, MPI_Comm comm)
 {
     CALL(t, MPI_Comm_dup, comm, &c->comm);
     CALL(t, MPI_Comm_set_errhandler, c->comm, MPI_ERRORS_RETURN); /* a library's caller decides what dies */
     CALL(t, MPI_Comm_rank, c->comm, &t->rank);
     CALL(t, MPI_Comm_size, c->comm, &t->size);
-    return find_machine(t, c->comm);
+    return find_most_tag(t, c->comm) && find_machine(t, c->comm);
 }
 
 static bool open_channel(ls_transport *t, const void *communicator)

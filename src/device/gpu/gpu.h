@@ -47,7 +47,7 @@ const char *ls_gpu_no_f64(const ls_kernel_args *a);
 /* Tables of rows; each ends with a row whose op is NULL. */
 extern const ls_kernel ls_gpu_elements[], ls_gpu_moves[], ls_gpu_norms[], ls_gpu_totals[], ls_gpu_products[],
     ls_gpu_pictures[], ls_gpu_attention[], ls_gpu_tokens[], ls_gpu_recurrent[], ls_gpu_updates[],
-    ls_gpu_dequantize[];
+    ls_gpu_dequantize[], ls_gpu_groups[];
 /* kernels: tf32; searched before the others */
 extern const ls_kernel ls_gpu_products_tf32[];
 extern const ls_kernel *const ls_gpu_tables[]; /* all of them; ends with NULL */

@@ -1,6 +1,7 @@
 /* products.c - rows of matrix products: linear, its two gradients, batch_matmul. Each is a call of matmul.cu
  * with other sides. */
 #include "graph/tensor_attrs.h"
+#include "grouped_linear.h"
 #include "pictures.h"
 #include "products.h"
 
@@ -227,10 +228,11 @@ const char *ls_gpu_product_supports(const ls_kernel_args *a)
     }
     return NULL;
 }
+static const char TF32_IS_FOR_F32[] = "kernels: tf32 is for f32";
 static const char *supports_tf32(const ls_kernel_args *a)
 {
     const char *why = ls_gpu_product_supports(a);
-    return why ? why : a->in[0].type.dtype == LS_F32 ? NULL : "kernels: tf32 is for f32";
+    return why ? why : a->in[0].type.dtype == LS_F32 ? NULL : TF32_IS_FOR_F32;
 }
 
 #define RUNS(op)                                         \
@@ -276,7 +278,33 @@ static void run_linear_dw_tf32(const ls_kernel_args *a) { linear_dw(a, LS_GPU_TF
         .op = "batch_matmul", .by = by_it, .run = run_batch_matmul##suffix, .supports = supports_it \
     }
 
-const ls_kernel ls_gpu_products[] = { ROWS(, NULL, ls_gpu_product_supports), { 0 } };
+/* (offsets and weights are whole; the weights' number is the experts') */
+#define GROUPED_ROWS(suffix, by_it, supports_it)                                                     \
+    { .op = "grouped_linear",                                                                        \
+      .by = by_it,                                                                                   \
+      .run = ls_gpu_grouped_linear##suffix,                                                          \
+      .supports = supports_it,                                                                       \
+      .rows_in = LS_OPERAND(0),                                                                      \
+      .rows_out = LS_OPERAND(0) },                                                                   \
+        { .op = "grouped_linear_dx",                                                                 \
+          .by = by_it,                                                                               \
+          .run = ls_gpu_grouped_linear_dx##suffix,                                                   \
+          .supports = supports_it,                                                                   \
+          .rows_in = LS_OPERAND(0),                                                                  \
+          .rows_out = LS_OPERAND(0) },                                                               \
+    {                                                                                                \
+        .op = "grouped_linear_dw", .by = by_it, .run = ls_gpu_grouped_linear_dw##suffix,             \
+        .supports = supports_it, .rows_in = LS_OPERAND(0) | LS_OPERAND(1), .rows_out = LS_OPERAND(0) \
+    }
+
+const ls_kernel ls_gpu_products[] = { ROWS(, NULL, ls_gpu_product_supports),
+                                      GROUPED_ROWS(, NULL, ls_gpu_no_f64),
+                                      { 0 } };
+
+static const char *grouped_supports_tf32(const ls_kernel_args *a)
+{
+    return a->in[0].type.dtype == LS_F32 ? NULL : TF32_IS_FOR_F32;
+}
 
 static const char *conv_supports_tf32(const ls_kernel_args *a)
 {
@@ -285,6 +313,7 @@ static const char *conv_supports_tf32(const ls_kernel_args *a)
 }
 const ls_kernel ls_gpu_products_tf32[] = {
     ROWS(_tf32, "tf32", supports_tf32),
+    GROUPED_ROWS(_tf32, "tf32", grouped_supports_tf32),
     { .op = "conv2d",
       .by = "tf32",
       .run = ls_gpu_conv2d_tf32,

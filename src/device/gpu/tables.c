@@ -10,6 +10,7 @@ const ls_kernel *const ls_gpu_tables[] = { ls_gpu_elements,
                                            ls_gpu_pictures,
                                            ls_gpu_attention,
                                            ls_gpu_tokens,
+                                           ls_gpu_groups,
                                            ls_gpu_recurrent,
                                            ls_gpu_updates,
                                            NULL };

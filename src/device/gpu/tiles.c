@@ -74,20 +74,25 @@ static u32 whole_of(const ls_gpu_product *p)
            (by_16(p, k->left, k->ld_left) ? MATMUL_LEFT : 0u);
 }
 
+void ls_gpu_tile_text(char before[LS_GPU_TILE_TEXT], const ls_gpu_product *p, const ls_gpu_tile *t)
+{
+    snprintf(before, LS_GPU_TILE_TEXT,
+             "#define ELEMENT %s\n#define MULTIPLY %d\n"
+             "#define TILE_M %d\n#define TILE_N %d\n#define TILE_K %d\n"
+             "#define WARPS_M %d\n#define WARPS_N %d\n#define STAGES %d\n"
+             "#define LEFT_ALONG_K %d\n#define RIGHT_ALONG_K %d\n#define WHOLE %d\n#define PARTS %d\n",
+             ls_dtype_name(p->type), p->way, t->m, t->n, t->k, t->warps_m, t->warps_n, t->stages,
+             p->left_along_k, p->right_along_k, ls_gpu_product_whole(p), p->k.parts > 1);
+}
+
 void ls_gpu_product_run(ls_gpu_product *p, const ls_gpu_tile *t)
 {
     matmul_args *k = &p->k;
     k->tiles_m = ls_gpu_blocks(k->m, t->m);
     k->tiles_n = ls_gpu_blocks(k->n, t->n);
     k->whole = whole_of(p);
-    char before[400];
-    snprintf(before, sizeof before,
-             "#define ELEMENT %s\n#define MULTIPLY %d\n"
-             "#define TILE_M %d\n#define TILE_N %d\n#define TILE_K %d\n"
-             "#define WARPS_M %d\n#define WARPS_N %d\n#define STAGES %d\n"
-             "#define LEFT_ALONG_K %d\n#define RIGHT_ALONG_K %d\n#define WHOLE %d\n#define PARTS %d\n",
-             ls_dtype_name(p->type), p->way, t->m, t->n, t->k, t->warps_m, t->warps_n, t->stages,
-             p->left_along_k, p->right_along_k, ls_gpu_product_whole(p), k->parts > 1);
+    char before[LS_GPU_TILE_TEXT];
+    ls_gpu_tile_text(before, p, t);
     ls_gpu_run(p->queue, &(ls_gpu_launch){ .file = "matmul.cu",
                                            .function = "matmul",
                                            .before = before,

@@ -36,6 +36,9 @@ bool ls_gpu_tile_fits(const ls_gpu_tile *t, const ls_gpu_product *p, bool whole)
 /* The tile with which `results` of m x n are made soonest. No bit of a result depends on it. */
 const ls_gpu_tile *ls_gpu_tile_for(const ls_gpu_product *p, int64_t m, int64_t n, int64_t results,
                                    bool whole);
+/* What the kernels' text has in front for this product and tile. */
+enum { LS_GPU_TILE_TEXT = 400 };
+void ls_gpu_tile_text(char before[LS_GPU_TILE_TEXT], const ls_gpu_product *p, const ls_gpu_tile *t);
 void ls_gpu_product_run(ls_gpu_product *p, const ls_gpu_tile *t);
 /* What follows a product of one matrix that was made elsewhere, with its bias, and lies at `left`
  * (matmul_finish.cu). */

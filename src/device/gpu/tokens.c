@@ -6,6 +6,7 @@
 #include "gpu.h"
 #include "kernels/tokens.h"
 #include "rows_of.h"
+#include "sort.h"
 
 static void gpu_tokens_launch(const ls_kernel_args *a, const char *file, const char *function,
                               const char *before, int64_t blocks, const void *args, size_t bytes)
@@ -58,7 +59,7 @@ static size_t gpu_tokens_lay_out(const ls_kernel_args *a, grad_room *r)
         r->rows[i] = gpu_tokens_take(&end, n * 4);
         r->places[i] = gpu_tokens_take(&end, n * 4);
     }
-    r->counts = gpu_tokens_take(&end, ls_gpu_blocks(n, SORT_TILE) * SORT_DIGITS * 4);
+    r->counts = gpu_tokens_take(&end, ls_gpu_sort_counts(n));
     r->bounds = gpu_tokens_take(&end, rows * 8);
     r->parts = gpu_tokens_take(&end, (n / SUM_SLOT + 1) * k * 4);
     return end;
@@ -67,31 +68,6 @@ static size_t embedding_grad_workspace(const ls_kernel_args *a)
 {
     grad_room r;
     return gpu_tokens_lay_out(a, &r);
-}
-
-/* Sorts the places by the numbers of their rows; returns in which of the two lists they are. */
-static int sort_places(const ls_kernel_args *a, const grad_room *r, gpu_address room)
-{
-    sort_args s = { .ids = ls_gpu_at(a->in[1].data),
-                    .counts = room + r->counts,
-                    .n = ls_gpu_count(&a->in[1].type),
-                    .rows = a->out[0].type.dims[0],
-                    .first = ls_at_start(a, 0) };
-    s.blocks = ls_gpu_blocks(s.n, SORT_TILE);
-    int to = 0;
-    for (; s.shift == 0 || (s.shift < 32 && s.rows >> s.shift); s.shift += 8) {
-        s.from_rows = room + r->rows[!to];
-        s.from_places = room + r->places[!to];
-        s.to_rows = room + r->rows[to];
-        s.to_places = room + r->places[to];
-        gpu_tokens_launch(a, "embedding_grad.cu", "sort_count", "#define X f32\n#define VECTOR 0\n", s.blocks,
-                          &s, sizeof s);
-        gpu_tokens_launch(a, "embedding_grad.cu", "sort_move", "#define X f32\n#define VECTOR 0\n", s.blocks,
-                          &s, sizeof s);
-        s.ids = 0;
-        to = !to;
-    }
-    return !to;
 }
 
 static void run_embedding_grad(const ls_kernel_args *a)
@@ -111,7 +87,14 @@ static void run_embedding_grad(const ls_kernel_args *a)
                               .rows = out->type.dims[0],
                               .k = out->type.dims[1],
                               .dy_row = row_stride_of(dy) };
-    const int list = sort_places(a, &r, room);
+    ls_gpu_sort_run(a->queue, &(ls_gpu_sort){ .ids = ls_gpu_at(a->in[1].data),
+                                              .n = k.n,
+                                              .rows = k.rows,
+                                              .first = ls_at_start(a, 0),
+                                              .list_rows = { room + r.rows[0], room + r.rows[1] },
+                                              .list_places = { room + r.places[0], room + r.places[1] },
+                                              .counts = room + r.counts });
+    const int list = ls_gpu_sort_result(k.rows);
     k.sorted = room + r.rows[list];
     k.places = room + r.places[list];
     ls_gpu_fill(a->queue, (char *)a->workspace + r.bounds, 0, (size_t)k.rows * 8);

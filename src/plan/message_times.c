@@ -1,5 +1,5 @@
-/* timeline.c - see timeline.h. */
-#include "timeline.h"
+/* message_times.c - see message_times.h. */
+#include "message_times.h"
 
 static bool is_message(const ls_plan *p, const ls_step *s)
 {
@@ -9,9 +9,9 @@ static bool is_message(const ls_plan *p, const ls_step *s)
     return k == LS_SEND || k == LS_RECEIVE;
 }
 
-ls_status ls_timeline_of(ls_timeline *out, ls_arena *arena, const ls_plan *p)
+ls_status ls_message_times_of(ls_message_times *out, ls_arena *arena, const ls_plan *p)
 {
-    *out = (ls_timeline){ .events = LS_ARENA_ARRAY(arena, ls_timeline_event, p->n_collectives + 1) };
+    *out = (ls_message_times){ .events = LS_ARENA_ARRAY(arena, ls_message_time, p->n_collectives + 1) };
     LS_TRY(ls_arena_status(arena));
     for (int i = 0; i < p->n_steps; i++) {
         const ls_step *s = &p->steps[i];
@@ -21,11 +21,11 @@ ls_status ls_timeline_of(ls_timeline *out, ls_arena *arena, const ls_plan *p)
             continue;
         }
         const ls_plan_collective *c = &p->collectives[s->collective];
-        out->events[out->n++] = (ls_timeline_event){ .before = out->after,
-                                                     .seconds = s->seconds,
-                                                     .sends = c->kind == LS_SEND,
-                                                     .peer = c->peer,
-                                                     .offset = c->offset };
+        out->events[out->n++] = (ls_message_time){ .before = out->after,
+                                                   .seconds = s->seconds,
+                                                   .sends = c->kind == LS_SEND,
+                                                   .peer = c->peer,
+                                                   .offset = c->offset };
         out->after = 0;
     }
     return LS_OK;
@@ -39,7 +39,7 @@ typedef struct mailbox {
 } mailbox;
 
 typedef struct player {
-    const ls_timeline *lines;
+    const ls_message_times *lines;
     mailbox *boxes;
     int n_boxes;
     int *next; /* [lines] */
@@ -57,10 +57,10 @@ static mailbox *mailbox_of(player *p, int sender, size_t offset)
 
 static bool advance(player *p, int k)
 {
-    const ls_timeline *t = &p->lines[k];
+    const ls_message_times *t = &p->lines[k];
     const int from = p->next[k];
     for (; p->next[k] < t->n; p->next[k]++) {
-        const ls_timeline_event *e = &t->events[p->next[k]];
+        const ls_message_time *e = &t->events[p->next[k]];
         mailbox *box = mailbox_of(p, e->sends ? k : e->peer, e->offset);
         if (box->full == e->sends)
             break;
@@ -96,7 +96,7 @@ static ls_status play(double *seconds, int n, player *p, ls_arena *arena)
     return LS_OK;
 }
 
-ls_status ls_timelines_play(double *seconds, int n, const ls_timeline *lines)
+ls_status ls_message_times_play(double *seconds, int n, const ls_message_times *lines)
 {
     ls_arena arena;
     ls_arena_init(&arena);

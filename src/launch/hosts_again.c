@@ -1,0 +1,94 @@
+/* hosts_again.c - asks hosts that were lost whether they answer again, while ranks run on the others. */
+#include <stdlib.h>
+
+#include "base/c_locale.h"
+#include "base/clock.h"
+#include "base/sys.h"
+#include "hosts_own.h"
+
+#define PAUSE 30.0       /* seconds between two questions; LOCKSTEP_GROW in tests */
+#define PAUSE_MAX 3600.0 /* it doubles each time a host comes back: one may come and go */
+
+/* A host that has just started answers before all of its file systems are mounted. */
+enum { ENOUGH = 2 };
+
+typedef struct ls_hosts_asking {
+    ls_commands *running; /* NULL: no question is under way */
+    ls_command *all;      /* [hosts]; in a Slurm job one */
+    ls_str names;         /* Slurm's answer */
+    double pause, next;   /* the time of the next question */
+} ls_hosts_asking;
+
+static ls_hosts_asking *begin(const ls_hosts *h)
+{
+    const char *text = getenv("LOCKSTEP_GROW");
+    ls_hosts_asking *a = ls_sys_calloc(1, sizeof *a);
+    if (!a)
+        return NULL;
+    a->pause = text && ls_strtod(text, NULL) > 0 ? ls_strtod(text, NULL) : PAUSE;
+    a->next = ls_now() + a->pause;
+    a->all = ls_sys_calloc((size_t)h->n, sizeof *a->all);
+    if (a->all)
+        return a;
+    free(a);
+    return NULL;
+}
+
+static void ask(ls_hosts *h)
+{
+    ls_hosts_asking *a = h->asking;
+    for (int i = 0; i < h->n; i++)
+        a->all[i] = (ls_command){ 0 };
+    if (h->slurm)
+        ls_hosts_slurm_question(a->all, &a->names);
+    for (int i = 0; i < h->n && !h->slurm; i++)
+        if (!h->all[i].answers)
+            ls_hosts_question(&a->all[i], h, &h->all[i]);
+    if (ls_commands_start(&a->running, a->all, h->slurm ? 1 : h->n, LS_HOST_PATIENCE) != LS_OK)
+        a->next = ls_now() + a->pause;
+}
+
+/* Whether an answer makes a host one that is back. */
+static bool take_answers(ls_hosts *h)
+{
+    ls_hosts_asking *a = h->asking;
+    bool news = false;
+    ls_commands_end(&a->running);
+    for (int i = 0; i < h->n; i++) {
+        ls_host *host = &h->all[i];
+        const bool now = !host->answers && (h->slurm ? ls_hosts_has_line(ls_str_text(&a->names), host->name)
+                                                     : a->all[i].status == 0);
+        host->again = now ? host->again + 1 : 0;
+        news = news || host->again == ENOUGH;
+    }
+    ls_str_release(&a->names);
+    if (news)
+        a->pause = a->pause * 2 < PAUSE_MAX ? a->pause * 2 : PAUSE_MAX;
+    a->next = ls_now() + a->pause;
+    return news;
+}
+
+bool ls_hosts_is_back(const ls_host *host) { return host->again >= ENOUGH; }
+
+bool ls_hosts_look_again(ls_hosts *h)
+{
+    bool lost = false;
+    for (int i = 0; i < h->n; i++)
+        lost = lost || !h->all[i].answers;
+    if (!lost || (!h->asking && !(h->asking = begin(h))))
+        return false;
+    if (!h->asking->running && ls_now() >= h->asking->next)
+        ask(h);
+    return h->asking->running && ls_commands_over(h->asking->running) && take_answers(h);
+}
+
+void ls_hosts_stop_asking(ls_hosts *h)
+{
+    if (!h->asking)
+        return;
+    ls_commands_end(&h->asking->running);
+    ls_str_release(&h->asking->names);
+    free(h->asking->all);
+    free(h->asking);
+    h->asking = NULL;
+}

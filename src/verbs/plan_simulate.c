@@ -1,0 +1,259 @@
+/* plan_simulate.c - see plan_simulate.h. Ranks at one position of a pipeline run the same program, so one of
+ * them is compiled for each. */
+#include "plan_simulate.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "base/json.h"
+#include "base/log.h"
+#include "base/shown.h"
+#include "base/str.h"
+#include "base/sys.h"
+#include "pages/simulate_page.h"
+#include "setup/compiled_recipe.h"
+
+enum { SHOWN = 10 };
+
+typedef struct job {
+    const ls_plan_command_opts *o;
+    ls_arena arena;
+    ls_compiled_recipe *compiled; /* [n] */
+    int n, made, ranks;
+    int *player_of; /* [ranks] */
+    ls_player *players;
+    const char **lanes;
+    ls_sim_wait *waits;
+    ls_sim_result result;
+} job;
+
+/* "ranks 0-3, 8", "rank 2" */
+static void ranks_text(ls_str *out, const job *j, int player)
+{
+    int count = 0, runs = 0;
+    for (int r = 0; r < j->ranks; r++)
+        count += j->player_of[r] == player;
+    ls_str_printf(out, "rank%s ", count == 1 ? "" : "s");
+    for (int r = 0; r < j->ranks; r++) {
+        if (j->player_of[r] != player || (r && j->player_of[r - 1] == player))
+            continue;
+        int end = r;
+        while (end + 1 < j->ranks && j->player_of[end + 1] == player)
+            end++;
+        if (runs++ == 4) {
+            ls_str_printf(out, ", ... (%d)", count);
+            break;
+        }
+        ls_str_printf(out, "%s%d", runs > 1 ? ", " : "", r);
+        if (end > r)
+            ls_str_printf(out, "-%d", end);
+    }
+    if (j->n > 1)
+        ls_str_printf(out, " (position %d of the pipeline)", player);
+}
+
+static ls_status make_player(job *j, int k, int rank)
+{
+    ls_compiled_recipe *c = &j->compiled[k];
+    LS_TRY(ls_compiled_recipe_make(c, &j->o->recipe, rank, &j->o->where));
+    j->made++;
+    if (j->o->measure)
+        LS_TRY(ls_compiled_recipe_measure(c));
+    const ls_compiled *s = &c->step;
+    if (!(s->plans[LS_MICRO]->seconds > 0))
+        return ls_fail(LS_E_USAGE,
+                       "--simulate plays times, and nothing was measured with %d thread%s: run `lockstep "
+                       "doctor` first, or add --measure or --machine",
+                       s->device.threads, s->device.threads == 1 ? "" : "s");
+    j->players[k] = (ls_player){ .rank = rank,
+                                 .n_programs = 2,
+                                 .programs = { s->plans[LS_MICRO], s->plans[LS_UPDATE] },
+                                 .runs = { ls_compiled_runs(s), 1 } };
+    ls_str text = { 0 };
+    ranks_text(&text, j, k);
+    j->lanes[k] = ls_arena_printf(&j->arena, "%s", ls_str_text(&text));
+    ls_str_release(&text);
+    return ls_arena_status(&j->arena);
+}
+
+/* Compiles for rank 0 and finds which ranks run which program. */
+static ls_status make_players(job *j)
+{
+    ls_compiled_recipe first;
+    LS_TRY(ls_compiled_recipe_make(&first, &j->o->recipe, 0, &j->o->where));
+    const ls_mesh *m = &first.step.parallel.mesh;
+    const char *axis = ls_mesh_axis(m, LS_ROLE_PIPELINE);
+    j->n = first.step.units.sharding.stages > 1 ? first.step.units.sharding.stages : 1;
+    j->ranks = first.ranks;
+    j->player_of = LS_ARENA_ARRAY(&j->arena, int, j->ranks);
+    j->players = LS_ARENA_ARRAY(&j->arena, ls_player, j->n);
+    j->lanes = LS_ARENA_ARRAY(&j->arena, const char *, j->n);
+    j->compiled = LS_ARENA_ARRAY(&j->arena, ls_compiled_recipe, j->n);
+    ls_status s = ls_arena_status(&j->arena);
+    for (int r = 0; r < j->ranks && s == LS_OK; r++)
+        j->player_of[r] = j->n > 1 ? ls_mesh_position(m, r, axis) : 0;
+    ls_compiled_recipe_release(&first);
+    for (int k = 0; k < j->n && s == LS_OK; k++) {
+        int rank = 0;
+        while (j->player_of[rank] != k)
+            rank++;
+        s = make_player(j, k, rank);
+    }
+    return s;
+}
+
+static int longer(const void *pa, const void *pb)
+{
+    const ls_sim_wait *a = pa, *b = pb;
+    return a->seconds != b->seconds ? (a->seconds < b->seconds) - (a->seconds > b->seconds)
+                                    : a->player - b->player;
+}
+
+/* What a player waits for: the same collective of other blocks counts as one. */
+static const char *what_of(job *j, const ls_player *p, const ls_sim_span *s)
+{
+    const ls_plan *plan = p->programs[s->program];
+    const ls_plan_collective *c = &plan->collectives[plan->steps[s->step].collective];
+    static const char *const PHASES[] = {
+        [LS_PHASE_FORWARD] = "forward", [LS_PHASE_BACKWARD] = "backward", [LS_PHASE_UPDATE] = "update"
+    };
+    const char *phase = PHASES[plan->graph->nodes[c->node]->phase];
+    if (s->kind == LS_SIM_COLLECTIVE)
+        return ls_arena_printf(&j->arena, "%s over %s, %s", ls_collective_name(c->kind), c->group, phase);
+    return ls_arena_printf(&j->arena, "%s position %d, %s",
+                           s->kind == LS_SIM_SEND ? "room to send to" : "values of", c->peer, phase);
+}
+
+static ls_status find_waits(job *j)
+{
+    int room = 0;
+    for (int k = 0; k < j->n; k++)
+        for (int i = 0; i < j->players[k].n_spans; i++) {
+            const ls_sim_span *s = &j->players[k].spans[i];
+            if (s->kind == LS_SIM_COMPUTE)
+                continue;
+            const char *what = what_of(j, &j->players[k], s);
+            LS_TRY(ls_arena_status(&j->arena));
+            int w = 0;
+            while (w < j->result.n_waits && (j->waits[w].player != k || strcmp(j->waits[w].what, what)))
+                w++;
+            if (w == room) {
+                ls_sim_wait *more = ls_sys_grow(j->waits, w, &room, sizeof *more);
+                LS_TRY(ls_sys_have(more));
+                j->waits = more;
+            }
+            if (w == j->result.n_waits)
+                j->waits[j->result.n_waits++] = (ls_sim_wait){ .player = k, .what = what };
+            const double seconds = s->to - s->from;
+            j->waits[w].times++;
+            j->waits[w].seconds += seconds;
+            if (seconds > j->waits[w].longest) {
+                j->waits[w].longest = seconds;
+                j->waits[w].at = s->from;
+            }
+        }
+    if (j->result.n_waits)
+        qsort(j->waits, (size_t)j->result.n_waits, sizeof *j->waits, longer);
+    j->result.waits = j->waits;
+    return LS_OK;
+}
+
+static ls_status simulate_text(const job *j, const ls_ui *ui)
+{
+    char a[32], b[32], d[32];
+    const ls_sim_result *r = &j->result;
+    ls_str out = { 0 };
+    ls_str_printf(&out, "%s, simulated: %s a step on %d rank%s%s%s\n", r->name,
+                  ls_format_duration(a, r->seconds), j->ranks, j->ranks == 1 ? "" : "s",
+                  *r->layout ? ": " : "", r->layout);
+    ls_str_printf(&out, "%9s %12s %9s %9s %11s\n", "computes", "collectives", "receives", "sends",
+                  "done early");
+    for (int k = 0; k < r->n; k++) {
+        const ls_player *p = &r->players[k];
+        const double *x = p->by_kind, all = r->seconds / 100;
+        ls_str_printf(&out, "%7.1f %% %10.1f %% %7.1f %% %7.1f %% %9.1f %%  %s\n", x[LS_SIM_COMPUTE] / all,
+                      x[LS_SIM_COLLECTIVE] / all, x[LS_SIM_RECEIVE] / all, x[LS_SIM_SEND] / all,
+                      (r->seconds - p->seconds) / all, r->lanes[k]);
+    }
+    ls_str_add(&out, r->n_waits ? "waits, the longest first\n" : "it waits for nothing\n");
+    for (int i = 0; i < r->n_waits && i < SHOWN; i++) {
+        const ls_sim_wait *w = &r->waits[i];
+        ls_str_printf(&out, "%10s  %4d x  %s: %s; longest %s, at %s\n", ls_format_duration(a, w->seconds),
+                      w->times, r->lanes[w->player], w->what, ls_format_duration(b, w->longest),
+                      ls_format_duration(d, w->at));
+    }
+    return ls_print_result(ui->out, &out);
+}
+
+static ls_status simulate_json(const job *j, const ls_ui *ui)
+{
+    const ls_sim_result *r = &j->result;
+    ls_json o = { 0 };
+    ls_json_object(&o, NULL);
+    ls_json_f64(&o, "seconds", r->seconds);
+    ls_json_int(&o, "ranks", j->ranks);
+    ls_json_array(&o, "players");
+    for (int k = 0; k < r->n; k++) {
+        ls_json_object(&o, NULL);
+        ls_json_text(&o, "ranks", r->lanes[k]);
+        ls_json_int(&o, "rank", r->players[k].rank);
+        for (int i = 0; i < LS_SIM_KINDS; i++)
+            ls_json_f64(&o, LS_SIM_NAMES[i], r->players[k].by_kind[i]);
+        ls_json_f64(&o, "done", r->players[k].seconds);
+        ls_json_close_object(&o);
+    }
+    ls_json_close_array(&o);
+    ls_json_array(&o, "waits");
+    for (int i = 0; i < r->n_waits; i++) {
+        ls_json_object(&o, NULL);
+        ls_json_int(&o, "player", r->waits[i].player);
+        ls_json_text(&o, "what", r->waits[i].what);
+        ls_json_int(&o, "times", r->waits[i].times);
+        ls_json_f64(&o, "seconds", r->waits[i].seconds);
+        ls_json_f64(&o, "longest", r->waits[i].longest);
+        ls_json_f64(&o, "at", r->waits[i].at);
+        ls_json_close_object(&o);
+    }
+    ls_json_close_array(&o);
+    ls_json_close_object(&o);
+    return ls_print_result(ui->out, &o.out);
+}
+
+static ls_status simulate_run(job *j, const ls_ui *ui)
+{
+    LS_TRY(make_players(j));
+    const ls_compiled_recipe *c = &j->compiled[0];
+    LS_TRY(ls_simulate(&j->arena, j->n, j->players, &c->step.parallel.mesh, j->player_of));
+    ls_str layout = { 0 };
+    if (c->ranks > 1)
+        ls_layout_text(&layout, &c->step);
+    j->result = (ls_sim_result){ .name = c->recipe->run.name,
+                                 .layout = ls_arena_printf(&j->arena, "%s", ls_str_text(&layout)),
+                                 .n = j->n,
+                                 .players = j->players,
+                                 .lanes = j->lanes };
+    ls_str_release(&layout);
+    for (int k = 0; k < j->n; k++)
+        j->result.seconds = j->players[k].seconds > j->result.seconds ? j->players[k].seconds
+                                                                      : j->result.seconds;
+    LS_TRY(find_waits(j));
+    LS_TRY(ls_arena_status(&j->arena));
+    if (j->o->html) {
+        LS_TRY(ls_simulate_page(j->o->html, &j->result));
+        ls_log_info("the simulated step is in %s: open it in a browser", j->o->html);
+    }
+    return (j->o->json ? simulate_json : simulate_text)(j, ui);
+}
+
+ls_status ls_plan_simulate(const ls_plan_command_opts *o, const ls_ui *ui)
+{
+    job j = { .o = o };
+    ls_arena_init(&j.arena);
+    const ls_status s = simulate_run(&j, ui);
+    for (int k = 0; k < j.made; k++)
+        ls_compiled_recipe_release(&j.compiled[k]);
+    free(j.waits);
+    ls_arena_release(&j.arena);
+    return s;
+}
