@@ -163,6 +163,7 @@ static ls_status await(ls_remote_group *r, const awaited *a, const ls_route *t, 
         sched_yield();
     }
     ls_rank_record *me = ls_group_record(r->group);
+    ls_control_set_answer(me, "");
     atomic_store(&me->waits_for_remote, 1 + missing);
     ls_status s = wait_long(r, a, t, missing, what);
     atomic_store(&me->waits_for_remote, 0);
