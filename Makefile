@@ -5,6 +5,7 @@
 #   make bench     speed                   make parity   against a live PyTorch
 #   make install PREFIX=/usr/local         make format   white space of changed lines
 #   make wheel     for pip install         make deb      Debian packages
+#   make soak      random kills            make fuzz     readers of files, a minute each
 #   make reference the C API as pages      make gpu-carry   .gpu: what tools/gpu_check.sh needs on a machine with a GPU
 PREFIX ?= /usr/local
 JOBS ?= $(shell nproc)
@@ -71,6 +72,15 @@ deb:
 clean:
 	rm -rf build build-dev build-asan build-tsan build-portable build-wide build-fuzz build-mutate
 
+# KILLS=100 WRITE=--write: ranks and hosts are killed at random moments; the figures of docs/reliability.md
+soak: build-release
+	@tools/soak.sh build/lockstep $(or $(KILLS),20) $(SEED) $(WRITE)
+
+# SECONDS=3600: every reader of files that others wrote, for so long each (clang)
+fuzz:
+	@$(MAKE) --no-print-directory build-fuzz TARGET="$(patsubst tests/fuzz/%.c,%,$(wildcard tests/fuzz/fuzz_*.c))"
+	@tools/fuzz.sh build-fuzz $(or $(SECONDS),60)
+
 # the C API as pages: build/reference/html/index.html
 reference:
 	@command -v doxygen >/dev/null || { echo "make reference needs doxygen: apt-get install doxygen" >&2; exit 1; }
@@ -83,8 +93,8 @@ gpu-carry:
 	@tools/gpu_carry.sh build
 
 help:
-	@sed -n '2,8s/^# *//p' Makefile
+	@sed -n '2,9s/^# *//p' Makefile
 
 FORCE:
 
-.PHONY: FORCE all deps demo demo-resnet test test-all bench parity format install wheel deb clean reference gpu-carry help
+.PHONY: FORCE all deps demo demo-resnet test test-all bench parity format install wheel deb clean soak fuzz reference gpu-carry help

@@ -145,22 +145,45 @@ void ls_control_run(const ls_control_block *c, char path[LS_RUN_PATH_BYTES])
 
 /* ---- what ranks do */
 
-void ls_control_set_doing(ls_rank_record *s, const char *what)
+static void put_text(_Atomic uint64_t *to, int n, const char *text, size_t length)
 {
-    uint64_t words[LS_DOING_WORDS] = { 0 };
-    memcpy(words, what, strnlen(what, 120));
-    for (int i = 0; i < LS_DOING_WORDS; i++)
-        atomic_store_explicit(&s->doing[i], words[i], memory_order_relaxed);
+    for (int i = 0; i < n; i++) {
+        const size_t at = 8 * (size_t)i;
+        uint64_t word = 0;
+        if (at < length)
+            memcpy(&word, text + at, length - at < 8 ? length - at : 8);
+        atomic_store_explicit(&to[i], word, memory_order_relaxed);
+    }
 }
 
 /* If the rank writes a new text at the same time, the result mixes words of both. That is acceptable. */
-void ls_control_doing(ls_control_block *c, int local, char text[128])
+static void get_text(char *text, _Atomic uint64_t *from, int n)
 {
-    for (int i = 0; i < LS_DOING_WORDS; i++) {
-        uint64_t word = atomic_load_explicit(&ls_control_record(c, local)->doing[i], memory_order_relaxed);
+    for (int i = 0; i < n; i++) {
+        uint64_t word = atomic_load_explicit(&from[i], memory_order_relaxed);
         memcpy(text + 8 * i, &word, 8);
     }
-    text[127] = 0;
+    text[8 * n - 1] = 0;
+}
+
+void ls_control_set_doing(ls_rank_record *s, const char *what)
+{
+    put_text(s->doing, LS_DOING_WORDS, what, strnlen(what, 120));
+}
+
+void ls_control_doing(ls_control_block *c, int local, char text[128])
+{
+    get_text(text, ls_control_record(c, local)->doing, LS_DOING_WORDS);
+}
+
+void ls_control_set_answer(ls_rank_record *s, const char *what)
+{
+    put_text(s->answer, LS_ANSWER_WORDS, what, strnlen(what, 8 * LS_ANSWER_WORDS - 1));
+}
+
+void ls_control_answer(ls_control_block *c, int local, char text[8 * LS_ANSWER_WORDS])
+{
+    get_text(text, ls_control_record(c, local)->answer, LS_ANSWER_WORDS);
 }
 
 void ls_control_describe(ls_control_block *c, int local, char text[LS_DESCRIPTION_BYTES])
@@ -172,7 +195,7 @@ void ls_control_describe(ls_control_block *c, int local, char text[LS_DESCRIPTIO
     if (pid)
         ls_process_start_time(pid, &stopped);
     snprintf(text, LS_DESCRIPTION_BYTES, "%s%s%s", doing[0] ? "it last did: " : "it had not begun to work",
-             doing, stopped ? "; it is stopped (state T)" : "");
+             doing, stopped ? "; " LS_SAID_STOPPED : "");
 }
 
 /* If ranks wait for each other in a circle, because they make their calls in different orders, the result is

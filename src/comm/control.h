@@ -20,6 +20,7 @@ enum {
     LS_CONTROL_RANKS = 1024,    /* ranks of one machine */
     LS_STAGING_BYTES = 65536,   /* per rank; pages that nobody writes cost nothing */
     LS_DOING_WORDS = 16,        /* of 8 bytes: 128 characters */
+    LS_ANSWER_WORDS = 44,       /* of 8 bytes: what another machine says of a rank */
     LS_CPU_WORDS = 16,          /* of 64 bits: as many cores as a cpu_set_t holds */
     LS_CALL_WORDS = 2,          /* of 8 bytes: ls_rank_call (exchange.h) */
     LS_FAILURE_BYTES = 4096,    /* longest message of a failure */
@@ -43,6 +44,8 @@ typedef struct ls_rank_record { /* written by its rank */
     /* ls_rank_call of its exchange: valid between the exchange's two ticks */
     _Atomic uint64_t call[LS_CALL_WORDS];
     _Atomic uint64_t doing[LS_DOING_WORDS];
+    /* what the machine of the rank in waits_for_remote says of it; empty: it has not been asked */
+    _Atomic uint64_t answer[LS_ANSWER_WORDS];
     _Atomic uint64_t cpus[LS_CPU_WORDS]; /* cores that it may use, a bit each */
 } ls_rank_record;
 
@@ -115,9 +118,14 @@ void ls_control_set_run(ls_control_block *c, const char *path);
 void ls_control_run(const ls_control_block *c, char path[LS_RUN_PATH_BYTES]);
 
 void ls_control_set_doing(ls_rank_record *s, const char *what);
+/* What another machine says of the rank that this one waits for. */
+void ls_control_set_answer(ls_rank_record *s, const char *what);
+void ls_control_answer(ls_control_block *c, int local, char text[8 * LS_ANSWER_WORDS]);
 /* The rank's latest text of ls_group_doing. */
 void ls_control_doing(ls_control_block *c, int local, char text[128]);
 /* "it last did: step 12, micro"; "...; it is stopped (state T)" */
+#define LS_SAID_STOPPED "it is stopped (state T)" /* what it says of a stopped process */
+#define LS_SAID_NOTHING "its host does not answer"
 void ls_control_describe(ls_control_block *c, int local, char text[LS_DESCRIPTION_BYTES]);
 /* The rank that this one waits for in the end: if a waits for b and b waits for c, it is c. */
 int ls_control_blocker(ls_control_block *c, int local);

@@ -24,9 +24,10 @@ void ls_group_began(ls_group *g, const char *program); /* cheap; local */
  * Local. */
 ls_status ls_group_look(ls_group *g, double waited);
 
-/* A late rank is one that others wait for. It is reported when the wait has lasted 7 s (LOCKSTEP_NOTICE),
+/* A late rank is one that others wait for. It is reported when the wait has lasted 5 s (LOCKSTEP_NOTICE),
  * again each time the wait has doubled, and when it comes. A rank may simply be slow: after a wait that ended
- * well, only waits that last half as long again are reported. */
+ * well, only waits that last half as long again are reported, but for a rank that is stopped or whose host
+ * does not answer. */
 typedef struct ls_lag {
     int rank;          /* the late rank, as far as this machine can know */
     double seconds;    /* the wait so far */

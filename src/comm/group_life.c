@@ -31,7 +31,8 @@ ls_status ls_group_open(ls_group **out, ls_control_block *c, const ls_sharing *s
                      .sharing = sharing,
                      .fd = fd,
                      .deadline = ls_launch_stall() > 0 ? ls_launch_stall() : DEADLINE,
-                     .lag_threshold = ls_lag_threshold() };
+                     .lag_threshold = ls_lag_threshold(),
+                     .lag_first = ls_lag_threshold() };
     ls_status s = ls_axis_create_world(g);
     if (s != LS_OK) {
         free(g);

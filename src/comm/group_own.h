@@ -24,6 +24,7 @@ struct ls_group {
     int fd; /* shm.c: the file of control block and windows; else -1 */
     double deadline;
     _Atomic double lag_threshold; /* seconds: longer waits are reported (lag.c) */
+    double lag_first;             /* the same of ranks that are stopped, or whose host does not answer */
     ls_lag_fn on_lag;             /* NULL: lags are not reported */
     void *on_lag_context;
     double spin;                    /* seconds of looking at a counter before the core is yielded */

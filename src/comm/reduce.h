@@ -9,7 +9,7 @@ enum { LS_REDUCE_OPERANDS = 1024 }; /* most operands of one reduction */
 /* A sum associates in the balanced tree over operands: (0+1)+(2+3). Operands are rounded to `via`, and so is
  * each partial sum; the result is stored as `to`. */
 typedef struct ls_reduce {
-    enum { LS_BY_SUM, LS_BY_MAX, LS_BY_WIDE_SUM } by;
+    enum ls_reduce_by { LS_BY_SUM, LS_BY_MAX, LS_BY_WIDE_SUM } by;
     ls_dtype from, via, to; /* of f32, f64, bf16, f16; or all three i32 or all three i64 (wide: i64 pairs) */
     int n;
     const char *const *in; /* n operands; the result may be one of them */

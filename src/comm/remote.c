@@ -7,21 +7,20 @@
 #include "remote_control.h"
 #include "remote_flight.h"
 #include "remote_jobs.h"
+#include "remote_reduce.h"
+#include "remote_share.h"
 
 size_t ls_message_bytes(int ranks)
 {
-    return 3 * (size_t)LS_REMOTE_REGION + 4 * (size_t)ranks * (sizeof(ls_message) + sizeof(int));
+    return ls_share_bytes() + ls_reduce_sent_bytes() + ls_reduce_received_bytes(ranks);
 }
 
+/* (Zeroed: what is sent after the end of a short slice is not somebody's data.) */
 static ls_status make_buffers(ls_remote_group *r)
 {
-    size_t messages = 2 * (size_t)r->group->size;
-    bool there = (r->sent = ls_sys_malloc(LS_REMOTE_REGION)) &&
-                 (r->received = ls_sys_malloc(LS_REMOTE_REGION));
-    for (int i = 0; i < 2; i++)
-        there = there && (r->flight[i].message = ls_sys_calloc(messages, sizeof(ls_message))) &&
-                (r->flight[i].with = ls_sys_calloc(messages, sizeof(int)));
-    return there ? LS_OK : ls_fail(LS_E_MEMORY, "no memory for messages to other hosts");
+    r->sent = ls_sys_calloc(1, ls_reduce_sent_bytes());
+    r->received = ls_sys_calloc(1, ls_reduce_received_bytes(r->group->size));
+    return r->sent && r->received ? LS_OK : ls_fail(LS_E_MEMORY, "no memory for messages to other hosts");
 }
 
 /* Staging memory in which the ranks of this machine take each other's slices. It is made while the group has
@@ -36,7 +35,7 @@ static ls_status make_staging(ls_remote_group *r)
                           : ls_fail(LS_E_MEMORY, "no memory for %d ranks", g->here);
     free(members);
     LS_TRY(s);
-    return ls_window_create(&r->staging, r->here, LS_REMOTE_REGION, 0);
+    return ls_window_create(&r->staging, r->here, ls_share_bytes(), 0);
 }
 
 /* The ranks of this machine get their numbers in the larger group. */
@@ -84,10 +83,6 @@ void ls_remote_detach(ls_group *g)
         return;
     ls_remote_stop_thread(r);
     if (drop_messages(r)) {
-        for (int i = 0; i < 2; i++) {
-            free(r->flight[i].message);
-            free(r->flight[i].with);
-        }
         free(r->sent);
         free(r->received);
         ls_window_destroy(&r->staging);

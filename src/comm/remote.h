@@ -12,5 +12,3 @@ void ls_remote_detach(ls_group *g); /* does nothing on one machine */
 
 /* Bytes that a rank of a group of `ranks` on several machines keeps for messages. */
 size_t ls_message_bytes(int ranks);
-/* Most bytes of one message of a collective over so many hosts. */
-int64_t ls_piece_bytes(int hosts);

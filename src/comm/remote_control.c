@@ -62,7 +62,7 @@ static ls_notice answer_of(const ls_group *g, int about, char text[LS_DESCRIPTIO
 static void hear(ls_remote_group *r, const ls_notice *w)
 {
     ls_group *g = r->group;
-    char text[LS_DESCRIPTION_BYTES];
+    char text[LS_DESCRIPTION_BYTES], said[8 * LS_ANSWER_WORDS], host[64] = "";
     switch (w->kind) {
     case LS_NOTICE_FAILURE:
         r->told = true; /* the sender has told all the others too */
@@ -73,7 +73,9 @@ static void hear(ls_remote_group *r, const ls_notice *w)
         break;
     case LS_NOTICE_QUESTION: {
         const ls_notice a = answer_of(g, w->about, text);
-        say(r, &a, text, w->from, w->from + 1);
+        gethostname(host, sizeof host - 1);
+        snprintf(said, sizeof said, "on host %s %s", host, text);
+        say(r, &a, said, w->from, w->from + 1);
         break;
     }
     case LS_NOTICE_ANSWER: /* (of each rank there; some may come late) */
@@ -146,16 +148,14 @@ static ls_status control_ask(ls_remote_group *r, int rank)
     return LS_OK;
 }
 
-static const char *answer(const ls_remote_group *r)
-{
-    return r->answered ? r->answer.text : "its host does not answer";
-}
+static const char *answer(const ls_remote_group *r) { return r->answered ? r->answer.text : LS_SAID_NOTHING; }
 
 ls_status ls_remote_lag(ls_remote_group *r, ls_lag_timer *l, int rank, const char *what)
 {
     LS_TRY(control_ask(r, rank));
     const int blocker = r->answered ? r->answer.rank : r->about;
-    /* ranks that wait for this one then name it too */
+    /* ranks that wait for this one then name it too, with this answer */
+    ls_control_set_answer(ls_group_record(r->group), answer(r));
     atomic_store(&ls_group_record(r->group)->waits_for_remote, 1 + blocker);
     ls_lag_report(r->group, l, blocker, what, answer(r));
     return LS_OK;
@@ -169,7 +169,7 @@ ls_status ls_remote_missing(ls_remote_group *r, const ls_route *t, int rank, con
     if (r->about != rank && !again)
         return LS_OK;
     ls_snprintf(text, sizeof text,
-                "did not come within %g s; rank %d waited for it in %s of axis \"%s\"; %.240s", g->deadline,
+                "did not come within %g s; rank %d waited for it in %s of axis \"%s\"; %.351s", g->deadline,
                 g->rank, what, t->axis.name, answer(r));
     ls_control_missed(g->control, r->answered ? r->answer.rank : r->about, g->rank, LS_MISSED_LATE, text);
     return ls_remote_look(r);

@@ -163,6 +163,7 @@ static ls_status await(ls_remote_group *r, const awaited *a, const ls_route *t, 
         sched_yield();
     }
     ls_rank_record *me = ls_group_record(r->group);
+    ls_control_set_answer(me, "");
     atomic_store(&me->waits_for_remote, 1 + missing);
     ls_status s = wait_long(r, a, t, missing, what);
     atomic_store(&me->waits_for_remote, 0);
@@ -197,7 +198,7 @@ static bool drop(ls_remote_group *r, ls_flight *f)
 void ls_flight_give_up(ls_remote_group *r)
 {
     bool all = !r->deaf;
-    for (int i = 0; i < 2 && !r->deaf; i++)
+    for (int i = 0; i < LS_REMOTE_FLIGHTS && !r->deaf; i++)
         all = drop(r, &r->flight[i]) && all;
     for (ls_job *j = r->leaving, *next; j; j = next) {
         next = j->next;

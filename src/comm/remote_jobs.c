@@ -14,6 +14,7 @@
 #include "remote_control.h"
 #include "remote_flight.h"
 #include "remote_move.h"
+#include "wait.h"
 
 /* between two looks of an idle thread: for notices; for messages that leave, which the transport moves on
  * only while it is called */
@@ -59,9 +60,12 @@ static ls_status remote_run(ls_remote_group *r, const ls_job *j)
     return s;
 }
 
+static ls_status look_of(void *context) { return ls_remote_look(context); }
+
 static void *communicate(void *context)
 {
     ls_remote_group *r = context;
+    ls_wait_looks(look_of, r); /* a rank of this machine that hangs must not keep it from answering others */
     for (;;) {
         ls_job *j = take_job(r);
         const ls_status s = remote_run(r, j);

@@ -19,12 +19,9 @@
 #include "transport.h"
 
 enum {
-    /* Bytes of each of the three buffers that messages pass through. A buffer has two halves: one is filled
-       while the other is in use. */
-    LS_REMOTE_REGION = 2 << 20,
-    LS_REMOTE_PIECE = 512 << 10,         /* most bytes of one message */
     LS_REMOTE_CONTROL = LS_CONTROL_AXES, /* tag of notices; the tag of an axis's messages is its number */
-    LS_REMOTE_MAILBOX,                   /* tag of what leaves mailbox 0; the next ones follow */
+    LS_REMOTE_FLIGHTS = 3,               /* turns whose memory is in use: two are under way, one is used */
+    LS_REMOTE_MAILBOX = LS_REMOTE_CONTROL + 1, /* tag of what leaves mailbox 0; the next ones follow */
 };
 
 typedef struct ls_job {
@@ -56,8 +53,8 @@ typedef struct ls_route {
 /* Messages that are under way together, and waited for together. */
 typedef struct ls_flight {
     int n;
-    ls_message *message; /* [2 * size] */
-    int *with;           /* [2 * size] ranks */
+    ls_message message[2];
+    int with[2]; /* ranks */
 } ls_flight;
 
 /* A notice between machines, after a failure. */
@@ -88,7 +85,7 @@ typedef struct ls_remote_group {
     ls_axis *here;      /* this machine's ranks */
     ls_window *staging; /* over it: slices that the members of a machine take from each other */
     char *sent, *received;
-    ls_flight flight[2]; /* of even and of odd pieces */
+    ls_flight flight[LS_REMOTE_FLIGHTS]; /* by the number of the turn */
     ls_message listening;
     ls_notice heard, said, answer;
     bool listens;  /* `listening` is under way */

@@ -88,15 +88,19 @@ static ls_status wait_look(ls_axis *a, ls_counters *c, ls_counter which, int pos
     return wait_missing(a, blocker, what, LS_MISSED_LATE, fate);
 }
 
-/* Reports the rank that is waited for in the end. */
+/* Reports the rank that is waited for in the end. If that is on another machine, the rank of this one that
+ * waits for it asks what it does, and this one reports the answer. */
 static void report_lag(ls_axis *a, int position, const char *what, ls_lag_timer *lag)
 {
     ls_group *g = a->group;
-    char doing[LS_DESCRIPTION_BYTES];
+    char doing[LS_DESCRIPTION_BYTES], said[8 * LS_ANSWER_WORDS];
     const int blocker = ls_control_blocker(g->control, a->members[position] - g->first),
               remote = atomic_load(&ls_control_record(g->control, blocker)->waits_for_remote);
     if (remote) {
-        ls_lag_report(g, lag, remote - 1, what, "it is on another host");
+        ls_control_answer(g->control, blocker, said);
+        if (!said[0] && ls_lag_again(lag))
+            return;
+        ls_lag_report(g, lag, remote - 1, what, said[0] ? said : "it is on another host");
         return;
     }
     ls_control_describe(g->control, blocker, doing);
@@ -104,6 +108,15 @@ static void report_lag(ls_axis *a, int position, const char *what, ls_lag_timer 
 }
 
 /* ---- waiting */
+
+static _Thread_local ls_status (*look_meanwhile)(void *context);
+static _Thread_local void *look_context;
+
+void ls_wait_looks(ls_status (*look)(void *context), void *context)
+{
+    look_meanwhile = look;
+    look_context = context;
+}
 
 double ls_patience_spent(double seconds) { return seconds < 5 * LOOK_SECONDS ? seconds : LOOK_SECONDS; }
 
@@ -148,6 +161,8 @@ static ls_status sleep_until(ls_axis *a, ls_counters *c, ls_counter which, int p
         unseen += spent;
         if (in_vain && (unseen >= LOOK_SECONDS || patience <= 0)) {
             s = wait_look(a, c, which, position, count, what, patience);
+            if (s == LS_OK && look_meanwhile)
+                s = look_meanwhile(look_context);
             unseen = 0;
         }
         if (ls_lag_due(g, &lag, spent) && s == LS_OK && !reached(c, which, count))

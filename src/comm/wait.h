@@ -16,6 +16,10 @@ ls_status ls_axis_await_at(ls_axis *a, ls_counters *c, ls_counter which, int pos
 /* The same for all members on this machine. */
 ls_status ls_axis_await_all(ls_axis *a, ls_counter which, uint32_t count, const char *what);
 
+/* While the calling thread sleeps in a wait, it calls look(context) about every 20 ms; the wait ends with a
+ * failure that this returns. NULL: nothing. Local. */
+void ls_wait_looks(ls_status (*look)(void *context), void *context);
+
 /* The part of a pause that counts against a deadline. After a long pause this process had no core or was
  * stopped (Ctrl-Z), and the other ranks may have been, too. So a long pause counts as a short one. */
 double ls_patience_spent(double seconds);

@@ -9,6 +9,7 @@
 
 #include "base/c_locale.h"
 #include "base/clock.h"
+#include "base/code_hash.h"
 #include "base/log.h"
 #include "base/file.h"
 #include "base/str.h"
@@ -45,6 +46,7 @@ static ls_status loop_begin(ls_loop *l)
     if (l->started)
         l->started(l);
     l->started = NULL;
+    snprintf(l->run->code, sizeof l->run->code, "%016llx", (unsigned long long)ls_code_hash(NULL));
     return ls_rundir_save_result(l->run, LS_RUN_RUNNING, NULL);
 }
 

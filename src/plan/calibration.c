@@ -7,13 +7,13 @@
 
 #include <dirent.h>
 #include <limits.h>
-#include <link.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
+#include "base/code_hash.h"
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/json.h"
@@ -24,38 +24,8 @@
 
 enum { VERSION = 3 };
 
-/* ---- which kernels */
-
-typedef struct code {
-    uintptr_t here;
-    uint64_t hash;
-} code;
-
-static int hash_object(struct dl_phdr_info *o, size_t size, void *context)
-{
-    (void)size;
-    code *c = context;
-    bool mine = false;
-    for (int pass = 0; pass < 2; pass++)
-        for (int i = 0; i < o->dlpi_phnum; i++) {
-            const ElfW(Phdr) *h = &o->dlpi_phdr[i];
-            const uintptr_t at = o->dlpi_addr + h->p_vaddr;
-            if (h->p_type != PT_LOAD || !(h->p_flags & PF_X))
-                continue;
-            mine = mine || (c->here >= at && c->here < at + h->p_memsz);
-            if (pass && mine)
-                c->hash = ls_hash64_more(c->hash, (const void *)at, h->p_filesz);
-        }
-    return mine;
-}
-
-/* A hash of the machine code of the program or library that contains the kernels. */
-static uint64_t code_hash(void)
-{
-    code c = { .here = (uintptr_t)&code_hash };
-    dl_iterate_phdr(hash_object, &c);
-    return c.hash;
-}
+/* Of the program or library that contains the kernels. */
+static uint64_t code_hash(void) { return ls_code_hash((const void *)(uintptr_t)&code_hash); }
 
 /* ---- calls */
 

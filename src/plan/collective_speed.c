@@ -15,7 +15,7 @@
 #include "base/str.h"
 #include "base/sys.h"
 #include "comm/comm.h"
-#include "comm/remote.h"
+#include "comm/remote_ways.h"
 #include "plan/strides.h"
 
 enum { SMALL = 16, LARGE = 1 << 22, TURNS = 9, VERSION = 2 }; /* f32; the large ones are 16 MiB */
@@ -80,9 +80,9 @@ static ls_status seconds_of(double *out, double *busy, const measured *m, int64_
 }
 
 /* `moved`: the bytes of a large all_reduce that count for the bandwidth. `waits`: the turns in which its
- * members wait for each other, whose time does not count for it. */
+ * members wait for each other, whose time does not count for it; `few`: the same of a small one. */
 static ls_status measure_axis(ls_collective_speed *out, ls_group *g, const char *name, int n,
-                              const int *members, double moved, double waits, bool moves)
+                              const int *members, double moved, double waits, double few, bool moves)
 {
     measured m = { .group = g, .moves = moves };
     ls_window *window = NULL;
@@ -99,7 +99,7 @@ static ls_status measure_axis(ls_collective_speed *out, ls_group *g, const char 
     busy = moves ? busy : 0;
     s = s == LS_OK ? ls_group_all_reduce(g, &busy, 1, LS_F64, LS_REDUCE_MAX) : s;
     if (s == LS_OK) {
-        const double latency = small / 2; /* it has two turns */
+        const double latency = small / few;
         *out = (ls_collective_speed){
             .latency = latency,
             .bandwidth = moved / (large > 1.1 * waits * latency ? large - waits * latency : large),
@@ -113,16 +113,22 @@ static ls_status measure_axis(ls_collective_speed *out, ls_group *g, const char 
     return s;
 }
 
+static double waits_between(int hosts, int64_t count)
+{
+    return (double)ls_collective_messages(LS_ALL_REDUCE, hosts, 1, count, LS_F32, LS_F32, LS_F32).waits;
+}
+
 /* Between hosts: all ranks at once, for the bandwidth of a host; and the first rank of each host alone. */
 static ls_status measure_network(ls_collective_speed *out, ls_group *g, int hosts, int each,
                                  const int *members)
 {
     const double bytes = sizeof(float) * (double)LARGE, rank = 2 * bytes * (hosts - 1) / hosts,
-                 waits = 2 * ceil(bytes / hosts / (double)ls_piece_bytes(hosts));
+                 waits = waits_between(hosts, LARGE), few = waits_between(hosts, SMALL);
     ls_collective_speed alone = { 0 };
-    LS_TRY(measure_axis(out, g, "hosts", hosts, members, each * rank, each > 1 ? 2 : waits, true));
+    LS_TRY(measure_axis(out, g, "hosts", hosts, members, each * rank, each > 1 ? few : waits, few, true));
     if (each > 1) {
-        LS_TRY(measure_axis(&alone, g, "first", hosts, members, rank, waits, ls_group_local_rank(g) == 0));
+        LS_TRY(
+            measure_axis(&alone, g, "first", hosts, members, rank, waits, few, ls_group_local_rank(g) == 0));
         double first[3] = { 0 };
         if (ls_group_rank(g) == 0)
             memcpy(first, (double[]){ alone.latency, alone.bandwidth, alone.busy }, sizeof first);
@@ -153,7 +159,7 @@ ls_status ls_collective_speeds_measure(ls_collective_speed wires[LS_COLLECTIVE_S
     /* As plan/cost.c counts it: operand and result, and what of both crosses ranks. Where ranks share cores,
      * the time in which they meet is that in which the kernel gives them a turn. */
     if (each > 1 && each <= ls_calibration_cores())
-        s = measure_axis(&wires[LS_SPEED_HOST], g, "host", each, members, bytes * (1 + 1.0 / each + 2), 2,
+        s = measure_axis(&wires[LS_SPEED_HOST], g, "host", each, members, bytes * (1 + 1.0 / each + 2), 2, 2,
                          true);
     wires[LS_SPEED_HOST].busy = 0; /* the ranks' own threads move the bytes */
     for (int i = 0; i < hosts; i++)

@@ -1,9 +1,7 @@
 /* cost.c - FLOPs, bytes and seconds of each step. Bytes are the least that must be moved: each operand once,
  * except what is in place already. Seconds follow from the machine's calibration (calibration.h). */
-#include <math.h>
-
-#include "comm/remote.h"
 #include "internal.h"
+#include "linked.h"
 #include "lockstep/mesh.h"
 #include "ops/rules.h"
 
@@ -38,15 +36,13 @@ static ls_cost cost_of(const ls_plan *p, const ls_node *n, ls_type *types)
     return n->op->cost ? n->op->cost(&i) : c;
 }
 
-static bool is_message(const ls_plan_collective *c) { return c->kind == LS_SEND || c->kind == LS_RECEIVE; }
-
 /* Bytes that one rank of a machine reads and writes. An all_reduce has two halves: each rank sums a part, and
  * then copies the others' parts. */
 static double collective_traffic(const ls_plan_collective *c)
 {
     const double count = (double)c->count, n = c->n, from = count * (double)ls_dtype_size(c->from),
                  to = count * (double)ls_dtype_size(c->to);
-    if (is_message(c))
+    if (ls_is_message(c))
         return from + to;
     if (c->kind == LS_ALL_TO_ALL) /* each row is read and written once, if they are spread evenly */
         return 2 * c->bytes * n / (n > 1 ? n - 1 : 1);
@@ -151,7 +147,7 @@ static ls_status reach_of(reach *out, ls_arena *scratch, const ls_plan_collectiv
     int *members = LS_ARENA_ARRAY(scratch, int, ranks), position;
     LS_TRY(ls_arena_status(scratch));
     const int n = ls_mesh_group(&p->mesh, p->rank, c->group, members, &position), host = p->rank / out->ranks;
-    if (is_message(c)) {
+    if (ls_is_message(c)) {
         *out = (reach){ members[c->peer] / out->ranks == host ? 1 : 2, 1, out->ranks };
         return LS_OK;
     }
@@ -193,17 +189,18 @@ static double connection_seconds(double bytes, const reach *r, const ls_calibrat
     return longest;
 }
 
-/* Seconds that a collective's bytes from other hosts are under way. A rank waits for each piece of a slice
- * from every host before it goes on; ranks of a host fill each other's gaps, up to what its connection
+/* Seconds that a collective's bytes from other hosts are under way. A rank waits for messages before it sends
+ * others; ranks of a host fill each other's gaps, up to what its connection
  * passes. */
 static double network_seconds(const ls_plan_collective *c, const reach *r, const ls_calibration *all)
 {
     const ls_collective_speed *link = &all->wires[LS_SPEED_NETWORK];
     if (r->hosts < 2 || !(link->bandwidth > 0))
         return 0;
-    const double bytes = bytes_from_hosts(c, r), turns = turns_of(c), waits = c->messages / (r->hosts - 1),
+    const double bytes = bytes_from_hosts(c, r), turns = turns_of(c),
+                 waits = ls_is_message(c) ? 1 : (double)c->outgoing.waits,
                  alone = link->alone > 0 && link->alone < link->bandwidth ? link->alone : link->bandwidth,
-                 rank = waits * link->latency + c->messages * link->message + bytes / alone,
+                 rank = waits * link->latency + (double)c->outgoing.messages * link->message + bytes / alone,
                  host = turns * link->latency + connection_seconds(bytes, r, all);
     return rank > host ? rank : host;
 }
@@ -212,7 +209,8 @@ static double network_seconds(const ls_plan_collective *c, const reach *r, const
 static double link_seconds(const ls_plan_collective *c, const reach *r, const ls_calibration *all)
 {
     const ls_collective_speed *link = &all->wires[LS_SPEED_HOST], *wire = &all->wires[LS_SPEED_NETWORK];
-    const double hops = is_message(c) ? 0 : r->here - 1, bytes = r->here > 1 || r->hosts == 1 ? c->bytes : 0,
+    const double hops = ls_is_message(c) ? 0 : r->here - 1,
+                 bytes = r->here > 1 || r->hosts == 1 ? c->bytes : 0,
                  inside = link->bandwidth > 0 ? bytes / link->bandwidth + turns_of(c) * hops * link->latency
                                               : 0;
     if (r->hosts < 2 || !(wire->bandwidth > 0))
@@ -220,15 +218,6 @@ static double link_seconds(const ls_plan_collective *c, const reach *r, const ls
     const double between = connection_seconds(bytes_from_hosts(c, r), r, all) +
                            turns_of(c) * (r->hosts - 1) * wire->latency;
     return inside > between ? inside : between;
-}
-
-/* Messages of a rank: a piece of its slice to, and one from, every other host at a time. */
-static double messages_of(const ls_plan_collective *c, const reach *r, bool linked)
-{
-    if (r->hosts < 2 || linked || !(c->bytes > 0))
-        return 0;
-    const double each = bytes_from_hosts(c, r) / (r->hosts - 1) / turns_of(c);
-    return turns_of(c) * (r->hosts - 1) * ceil(each / (double)ls_piece_bytes(r->hosts));
 }
 
 /* The arithmetic and the copying of a collective count in its wait. What comes over the network, or over
@@ -241,7 +230,9 @@ static ls_status collective_cost(ls_plan *p, ls_step *s, const costing *k)
     s->cost = (ls_cost){ .bytes = wait && !k->links ? collective_traffic(x) : 0 };
     reach r;
     LS_TRY(reach_of(&r, k->scratch, x, k->parallel));
-    x->messages = messages_of(x, &r, p->device.linked);
+    x->outgoing = (ls_message_count){ 0 };
+    if (!p->device.linked && !(x->map && x->from == x->to))
+        x->outgoing = ls_collective_messages(x->kind, r.hosts, r.here, x->count, x->from, x->via, x->to);
     const ls_calibration *c = k->calibration;
     if (!c)
         return LS_OK;

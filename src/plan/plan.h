@@ -18,6 +18,7 @@
 #pragma once
 #include "calibration.h"
 #include "comm/comm.h"
+#include "comm/remote_ways.h"
 #include "device/device.h"
 #include "graph/graph.h"
 #include "lockstep/parallel.h"
@@ -131,7 +132,7 @@ typedef struct ls_plan_collective { /* in the order of their starts, which all r
     /* Estimates, too: how long its bytes are under way while the program may compute; what its wait takes
      * when they have arrived (copies, sums). */
     double flight, own;
-    double messages; /* that this rank sends to other hosts */
+    ls_message_count outgoing; /* to other hosts */
 } ls_plan_collective;
 
 /* A copy between host memory and the memory of a device that has its own. Kernels run meanwhile. (On a device

@@ -228,6 +228,8 @@ ls_status ls_rundir_save_result(ls_rundir *d, ls_run_state state, const char *er
     ls_json_int(&j, "attempt", d->attempt);
     ls_json_int(&j, "time", now.tv_sec);
     ls_json_text(&j, "version", LS_VERSION);
+    if (*d->code)
+        ls_json_text(&j, "code", d->code);
     write_metrics(&j, d);
     write_checkpoints(&j, d);
     write_restarts(&j, d);

@@ -344,8 +344,10 @@ static ls_status recall(ls_rundir *d)
     d->data_note = json_string_value(json_object_get(result, "data"));
     d->builtin_data = json_is_true(json_object_get(result, "builtin_data"));
     const char *device = json_string_value(json_object_get(result, "device")),
+               *code = json_string_value(json_object_get(result, "code")),
                *hardware = json_string_value(json_object_get(result, "hardware"));
     snprintf(d->device, sizeof d->device, "%s", device ? device : "");
+    snprintf(d->code, sizeof d->code, "%s", code ? code : "");
     snprintf(d->hardware, sizeof d->hardware, "%s", hardware ? hardware : "");
     ls_metric_list reported = ls_metric_list_read(json_object_get(result, "metrics"), "");
     d->own->no_memory = d->own->no_memory || reported.no_memory;

@@ -58,6 +58,7 @@ typedef struct ls_rundir {
     ls_startup startup;     /* set by the train loop; goes to result.json */
     double step_median, train_seconds, eval_seconds; /* set by the train loop; 0: not known */
     int64_t peak_rss;                                /* bytes; 0: not known */
+    char code[17];                 /* which build trains it (base/code_hash.h), hexadecimal; "": not known */
     char device[16], hardware[64]; /* set by the train loop: "cuda", "NVIDIA H100 80GB HBM3"; "": not known */
     const char *data_note;         /* one line about the data set; not owned */
     bool builtin_data;

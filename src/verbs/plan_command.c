@@ -143,7 +143,7 @@ static void memory_text(ls_str *out, const ls_compiled_recipe *c, const ls_step_
 
 static void collectives_text(ls_str *out, const ls_step_cost *cost)
 {
-    char a[32];
+    char a[32], b[32];
     for (int i = 0; i < cost->n_traffic; i++) {
         const ls_traffic *t = &cost->traffic[i];
         ls_str name = { 0 };
@@ -155,6 +155,12 @@ static void collectives_text(ls_str *out, const ls_step_cost *cost)
         ls_str_add(out, "\n");
         ls_str_release(&name);
     }
+    const ls_message_count *m = &cost->sent;
+    if (m->messages)
+        ls_str_printf(out,
+                      "        between hosts a rank sends %lld messages a step, %s on average, %s at most\n",
+                      (long long)m->messages, ls_format_bytes(a, (uint64_t)(m->bytes / (double)m->messages)),
+                      ls_format_bytes(b, (uint64_t)m->most));
 }
 
 /* "copies  1.2 MiB a step to the device: inputs 1.2 MiB" */
@@ -225,9 +231,6 @@ static void time_text(ls_str *out, const ls_compiled_recipe *c, const ls_step_co
             "        of %d kernels %d were not measured with these shapes, but estimated from others: "
             "--measure runs them\n",
             cost->kernels, cost->kernels - cost->measured);
-    if (cost->sent > 0)
-        ls_str_printf(out, "        between hosts a rank sends %.0f messages a step, %s each at most\n",
-                      cost->sent, ls_format_bytes(a, (uint64_t)cost->piece));
     if (c->step.parallel.ranks_per_host > 0 && c->step.parallel.ranks_per_host < c->ranks &&
         !(c->calibration->wires[LS_SPEED_NETWORK].bandwidth > 0))
         ls_str_add(out,

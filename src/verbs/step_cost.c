@@ -30,15 +30,14 @@ static double copy_seconds(const ls_transfers *t, const ls_calibration *c)
                : 0;
 }
 
-/* Messages between hosts; a collective over fewer hosts has larger ones. */
-static void count_messages(ls_step_cost *out, const ls_compiled *s, int hosts)
+static void count_messages(ls_step_cost *out, const ls_compiled *s)
 {
     for (int program = LS_MICRO; program <= LS_UPDATE; program++) {
         const ls_plan *p = s->plans[program];
         for (int i = 0; i < p->n_collectives; i++)
-            out->sent += (double)(program == LS_MICRO ? out->runs : 1) * p->collectives[i].messages;
+            ls_message_count_add(&out->sent, &p->collectives[i].outgoing,
+                                 program == LS_MICRO ? out->runs : 1);
     }
-    out->piece = hosts > 1 ? ls_piece_bytes(hosts) : 0;
 }
 
 void ls_step_cost_of(ls_step_cost *out, const ls_compiled_recipe *c)
@@ -68,7 +67,7 @@ void ls_step_cost_of(ls_step_cost *out, const ls_compiled_recipe *c)
     const ls_parallel *p = &s->parallel;
     if (p->ranks_per_host > 0 && p->ranks_per_host < c->ranks)
         out->messages = ls_message_bytes(c->ranks);
-    count_messages(out, s, c->ranks / (p->ranks_per_host > 0 ? p->ranks_per_host : c->ranks));
+    count_messages(out, s);
     out->loader = loader_bytes(s);
     out->same_bits = ls_setup_same_bits(out->why, c->recipe, s);
 }
@@ -151,7 +150,10 @@ void ls_step_cost_json(ls_json *j, const char *key, const ls_step_cost *s)
     }
     ls_json_close_array(j);
     ls_json_f64(j, "bytes", s->bytes);
-    ls_json_f64(j, "messages_sent", s->sent);
+    ls_json_int(j, "messages_sent", s->sent.messages);
+    ls_json_f64(j, "messages_bytes", s->sent.bytes);
+    ls_json_int(j, "smallest_message", s->sent.least);
+    ls_json_int(j, "largest_message", s->sent.most);
     if (s->memory.apart)
         transfers_json(j, &s->transfers);
     ls_json_bool(j, "same_bits", s->same_bits);

@@ -14,9 +14,8 @@ typedef struct ls_step_cost {
     int n_traffic;
     ls_transfers transfers; /* of the step, without evaluation */
     int64_t collectives;
-    double sent;   /* messages that this rank sends to other hosts in a step */
-    int64_t piece; /* the most bytes of one of them */
-    double bytes;  /* that collectives bring to this rank */
+    ls_message_count sent; /* by this rank to other hosts in a step */
+    double bytes;          /* that collectives bring to this rank */
     double flops;
     /* Of a step; of its collectives; of its copies to and from a device whose memory is its own, without what
      * is offloaded. 0 without a calibration. */

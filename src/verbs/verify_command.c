@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "base/arena.h"
+#include "base/code_hash.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/oserror.h"
@@ -191,6 +192,18 @@ static ls_status train_again(verification *v)
 
 /* ---- the result */
 
+/* Of the run, if another build of lockstep trained it. */
+static bool is_other_build(const verification *v, char text[160])
+{
+    char here[17];
+    snprintf(here, sizeof here, "%016llx", (unsigned long long)ls_code_hash(NULL));
+    if (!*v->rows.code || !strcmp(v->rows.code, here))
+        return false;
+    snprintf(text, 160, "another build trained it: lockstep %s, code %s; this is %s, code %s",
+             v->rows.version, v->rows.code, LS_VERSION, here);
+    return true;
+}
+
 static void print_count(FILE *out, int64_t n, const char *one, const char *many, const char *end)
 {
     fprintf(out, "%" PRId64 " %s%s", n, n == 1 ? one : many, end);
@@ -211,6 +224,9 @@ static ls_status verify_json(const verification *v, const ls_verify_result *r, F
     ls_json_int(&j, "differ", r->differ);
     if (r->differ)
         ls_json_text(&j, "what", r->what);
+    char other[160];
+    if (*v->rows.code)
+        ls_json_bool(&j, "same_code", !is_other_build(v, other));
     ls_json_close_object(&j);
     return ls_print_result(out, &j.out);
 }
@@ -220,11 +236,13 @@ static ls_status verify_tell(const verification *v, const ls_verify_result *r, c
     const json_t *digests = ls_verify_digests(&v->rows, v->to);
     const char *model = json_string_value(json_object_get(digests, "model")),
                *optimizer = json_string_value(json_object_get(digests, "optimizer"));
+    char build[160] = "";
     if (v->o->json)
         LS_TRY(verify_json(v, r, ui->out));
     if (r->differ)
-        return ls_fail(LS_E_NUMERIC, "%s: step %" PRId64 ": %s; what was trained again is in %s",
-                       v->o->run.name, r->differ, r->what, v->again);
+        return ls_fail(LS_E_NUMERIC, "%s: step %" PRId64 ": %s; what was trained again is in %s%s%s",
+                       v->o->run.name, r->differ, r->what, v->again, is_other_build(v, build) ? "; " : "",
+                       build);
     if (v->o->json)
         return LS_OK;
     fprintf(ui->out, "%s  steps %" PRId64 " to %" PRId64 " have the same bits: ", v->o->run.name, v->from + 1,
@@ -237,6 +255,8 @@ static ls_status verify_tell(const verification *v, const ls_verify_result *r, c
         print_count(ui->out, r->n[LS_VERIFY_DIGEST], "digest between them", "digests between them", "\n");
     fprintf(ui->out, "        digests at the end: model %s%s%s\n", model, optimizer ? ", optimizer " : "",
             optimizer ? optimizer : "");
+    if (is_other_build(v, build))
+        fprintf(ui->out, "        %s\n", build);
     return LS_OK;
 }
 

@@ -60,6 +60,21 @@ static ls_status take_lines(ls_verify_rows *r, char *text)
     return s;
 }
 
+/* What result.json says of the build. */
+static ls_status read_build(ls_verify_rows *out, const char *run_dir)
+{
+    char *path = ls_path_join(run_dir, "result.json");
+    LS_TRY(ls_sys_have(path));
+    json_t *j = json_load_file(path, 0, NULL);
+    free(path);
+    const char *code = json_string_value(json_object_get(j, "code")),
+               *version = json_string_value(json_object_get(j, "version"));
+    snprintf(out->code, sizeof out->code, "%s", code ? code : "");
+    snprintf(out->version, sizeof out->version, "%s", version ? version : "?");
+    json_decref(j);
+    return LS_OK;
+}
+
 ls_status ls_verify_rows_read(ls_verify_rows *out, const char *run_dir)
 {
     char *path = ls_path_join(run_dir, "metrics.jsonl"), *text = NULL;
@@ -68,6 +83,8 @@ ls_status ls_verify_rows_read(ls_verify_rows *out, const char *run_dir)
     ls_status s = ls_sys_have(path);
     for (int k = 0; k < LS_VERIFY_KINDS && s == LS_OK; k++)
         s = ls_sys_have(out->of[k] = json_object());
+    if (s == LS_OK)
+        s = read_build(out, run_dir);
     if (s == LS_OK)
         s = ls_file_read(&text, &n, path);
     if (s == LS_OK)

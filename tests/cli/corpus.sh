@@ -65,7 +65,7 @@ written() {
     head -n 1 "runs/$1/metrics.csv"; tail -n 1 "runs/$1/metrics.csv" | sed -E 's/[-+0-9.e]+/N/g'
 }
 shape_of() {
-    sed -E 's/([:[])-?[0-9][-+0-9.e]*/\1N/g; s/:(true|false)/:B/g; s/"(version|host|hardware|recipe|model|optimizer)":("([^"\\]|\\.)*"|null)/"\1":"..."/g; s/ +$//' | awk '!seen[$0]++'
+    sed -E 's/([:[])-?[0-9][-+0-9.e]*/\1N/g; s/:(true|false)/:B/g; s/"(version|code|host|hardware|recipe|model|optimizer)":("([^"\\]|\\.)*"|null)/"\1":"..."/g; s/ +$//' | awk '!seen[$0]++'
 }
 for name in $names; do
     run=runs/$name step=$(readlink "runs/$name/checkpoints/latest" | sed 's/step-0*//')

@@ -146,6 +146,13 @@ once err "^warning: rank 1: killed by signal 9 .*; restart 1 of 1 in 0.5 s from 
 has runs/again/result.json '"restarts":\[\{"attempt":1,.*"workers":4,"cause":"rank 1: killed'
 LOCKSTEP_FAULT=stop@2000:rank=2 try 0 train small.yaml $two --set run.name=hangs --set failure.max_failures=1 --set failure.stall_seconds=3
 once err "^warning: rank 2: did not come within 3 s; rank [013] waited for it in .*; restart 1 of 1"; same hangs
+# a rank that is stopped is named, on both hosts, and its host on the other; it may go on
+LOCKSTEP_NOTICE=1 LOCKSTEP_FAULT=stop@2000:rank=3 begin train small.yaml $two --set run.name=stuck
+until_true grep -qE "^warning: waiting for rank [23]: rank 0 has waited [1-4]\.[0-9] s for it in .*; on host right it last did: step [0-9]+, " err
+until_true grep -qE "waiting for rank 3: rank [01] has waited .*; on host right it last did: .*; it is stopped \(state T\)$" runs/stuck/log/rank-[01].log
+until_true grep -qE "waiting for rank 3: rank 2 has waited .*; it last did: .*; it is stopped \(state T\)$" runs/stuck/log/rank-2.log
+kill -CONT $(ranks right)
+ended 0; same stuck
 LOCKSTEP_FAULT=kill@600:rank=1 try 0 launch $two --max-failures 1 -- $run program-again
 cmp runs/program/checkpoints/latest/model.safetensors runs/program-again/checkpoints/latest/model.safetensors || bad "$what: other weights"
 has runs/program-again/result.json '"restarts":\[\{"attempt":1,.*"workers":4,"cause":"rank 1: killed' # rank 0's host has told which run it is

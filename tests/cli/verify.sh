@@ -35,7 +35,16 @@ refused 2 "--from 3: there is no runs/v/checkpoints/step-00000003" verify runs/v
 refused 2 "--from 10: step 10 is the last that can be compared" verify runs/v --from 10
 refused 2 "v.yaml: no run: it has no recipe.yaml" verify v.yaml
 
+# the build is recorded, and another one is mentioned
+times 0 out "another build"
 cp -r runs/v saved
+sed -i 's/"code":"[0-9a-f]*"/"code":"0123456789abcdef"/' runs/v/result.json
+try 0 verify runs/v; has out "^ +another build trained it: lockstep [0-9.]*, code 0123456789abcdef; this is [0-9.]*, code [0-9a-f]{16}$"
+try 0 verify runs/v --json; has out '"same_code":false'
+cp saved/result.json runs/v
+# the folder is enough for somebody else: another place, without what the run has beside it
+mkdir elsewhere; cp -r runs/v/recipe.yaml runs/v/metrics.jsonl runs/v/result.json elsewhere
+try 0 verify elsewhere --from 0; has out "10 losses, 2 evaluations, 6 checkpoints"
 sed -i '/"kind":"step","step":9,/s/"loss":[0-9.]*/"loss":2.5/' runs/v/metrics.jsonl
 refused 1 "step 9: loss is 2.5 in the run, and [0-9.]* now; what was trained again is in .*/again/lockstep-verify-" verify runs/v
 cp saved/metrics.jsonl runs/v; sed -i '/"checkpoint","step":4,/s/"optimizer":"[0-9a-f]*"/"optimizer":"0"/' runs/v/metrics.jsonl

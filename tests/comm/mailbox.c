@@ -124,6 +124,9 @@ static bool send_letter(ls_transport *t, ls_message *m, const void *data, size_t
     if (!broken) {
         append(&b->letters, l);
         b->sent[t->rank] += (long)bytes;
+        b->sends[t->rank]++;
+        b->least[t->rank] = (long)bytes < b->least[t->rank] ? (long)bytes : b->least[t->rank];
+        b->most[t->rank] = (long)bytes > b->most[t->rank] ? (long)bytes : b->most[t->rank];
         deliver(b);
     }
     pthread_mutex_unlock(&b->lock);

@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include "comm/transport.h"
 
-enum { MAILBOX_RANKS = 16, MAILBOX_TAGS = 1000 };
+enum { MAILBOX_RANKS = 64, MAILBOX_TAGS = 1000 };
 
 typedef struct mailbox_letter mailbox_letter;
 typedef struct mailbox {
@@ -14,9 +14,10 @@ typedef struct mailbox {
     mailbox_letter *letters, *wishes; /* sent; to be received; in order */
     pthread_barrier_t all;
     char *gathered;
-    long sent[MAILBOX_RANKS]; /* bytes by sender */
-    int broken;               /* rank whose sends fail, -1: none */
-    bool slow;                /* a send is done when its letter has been received */
+    long sent[MAILBOX_RANKS];                                             /* bytes by sender */
+    long sends[MAILBOX_RANKS], least[MAILBOX_RANKS], most[MAILBOX_RANKS]; /* and their number and sizes */
+    int broken; /* rank whose sends fail, -1: none */
+    bool slow;  /* a send is done when its letter has been received */
 } mailbox;
 
 void mailbox_init(mailbox *b, int size, int hosts); /* contiguous ranks on equal hosts */

@@ -27,8 +27,8 @@ static ls_status digest(ls_group *g, int started_as, void *digests)
 static void same_bits_as_one_host(void **state)
 {
     (void)state;
-    static const int RANKS[] = { 2, 4, 8 }, HOSTS[] = { 2, 2, 4 };
-    for (int i = 0; i < 3; i++) {
+    static const int RANKS[] = { 2, 4, 8, 6, 5 }, HOSTS[] = { 2, 2, 4, 3, 5 };
+    for (int i = 0; i < 5; i++) {
         uint64_t expected[MAILBOX_RANKS], got[MAILBOX_RANKS];
         mailbox box;
         runner all[MAILBOX_RANKS];
