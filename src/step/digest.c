@@ -10,10 +10,29 @@
 #include "base/str.h"
 #include "base/sys.h"
 #include "comm/agree.h"
+#include "plan/linked.h"
+#include "plan/strides.h"
 
 static const char *const PARTS[] = {
     [LS_PART_RUN] = "", [LS_PART_START] = " start", [LS_PART_WAIT] = " wait"
 };
+
+/* Where the others read this rank's operand, if it is in the window: behind what the same kind of memory has
+ * before it, as the session places it. In memory that is only this rank's, places may differ. */
+static void add_place(ls_str *out, const ls_plan *p, const ls_plan_collective *c)
+{
+    const ls_location *at = &p->locations[p->graph->nodes[c->node]->in[0].id];
+    const ls_alloc *a = &p->allocs[at->alloc];
+    size_t offset = at->offset;
+    if (a->memory == LS_MEM_SYMMETRIC)
+        offset += a->offset;
+    else if (a->shared)
+        for (const ls_alloc *b = p->allocs; b < a; b++)
+            offset += b->shared ? ls_align_up(b->bytes) : 0;
+    else
+        return;
+    ls_str_printf(out, " at %zu of the window's %s", offset, a->shared ? "states" : "arena");
+}
 
 static void add_step(ls_str *out, const ls_plan *p, const ls_step *step)
 {
@@ -25,6 +44,8 @@ static void add_step(ls_str *out, const ls_plan *p, const ls_step *step)
         ls_str_printf(out, " %s over %s of %d, %lld x %s to %s via %s", c->unit, c->group, c->n,
                       (long long)c->count, ls_dtype_name(c->from), ls_dtype_name(c->to),
                       ls_dtype_name(c->via));
+        if (!ls_is_message(c))
+            add_place(out, p, c);
     }
     for (int k = 0; k < n->n_out; k++)
         ls_str_printf(out, " %s", ls_type_text(type, ls_type_of(p->graph, n->out[k])));
@@ -32,7 +53,8 @@ static void add_step(ls_str *out, const ls_plan *p, const ls_step *step)
 }
 
 /* Appends the programs as text, a line for each step. It has what must be the same on every rank (ops, types,
- * collectives, their order), and nothing that may differ (which slice a rank has). */
+ * collectives, their order, where others find their operands), and nothing that may differ (which slice a
+ * rank has). */
 static void program_text(ls_str *out, int n, ls_plan *const *plans)
 {
     for (int i = 0; i < n; i++) {

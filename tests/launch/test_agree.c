@@ -11,6 +11,7 @@
 #include "support/support.h"
 #include "comm/agree.h"
 #include "launch/compare.h"
+#include "ops/rules.h"
 #include "step/digest.h"
 
 static ls_status load(ls_recipe **r, const char *set)
@@ -151,6 +152,55 @@ static void every_rank_has_its_program_compared(void **state)
                  "rank 2 would run another program than rank 0");
 }
 
+/* On this rank the operand of a gather lies elsewhere in the window. */
+typedef struct moved {
+    int rank;   /* -1: on none */
+    bool state; /* the operand is a state; else it is in the window's arena */
+} moved;
+
+static ls_status compare_places(ls_group *g, void *context)
+{
+    const moved *m = context;
+    ls_graph *graph;
+    ls_plan *plan = NULL;
+    ls_device d;
+    ls_parallel p = { LS_PARALLEL_DEFAULTS, .rank = ls_group_rank(g) };
+    p.mesh.axes[0].size = 3;
+    LS_TRY(ls_device_open(&d, "ref", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
+    LS_TRY(ls_graph_create(&graph, "program"));
+    ls_value x = m->state ? ls_state(graph, "x", LS_TYPE(LS_F32, 8), (ls_init){ 0 })
+                          : ls_exp(graph, ls_input(graph, "x", LS_TYPE(LS_F32, 8)));
+    ls_output(
+        graph, "y",
+        ls_all_gather(graph, x, &(ls_gather_attrs){ .group = "dp", .unit = "a", .ranks = 3, .to = LS_F32 }));
+    ls_status s = ls_graph_finish(graph);
+    if (s == LS_OK)
+        s = ls_plan_create(&plan, graph, &d, &(ls_plan_opts){ .parallel = &p });
+    if (s == LS_OK && ls_group_rank(g) == m->rank) {
+        const ls_node *gather = plan->graph->nodes[plan->collectives[0].node];
+        ls_location *at = &plan->locations[gather->in[0].id];
+        *(m->state ? &at->offset : &plan->allocs[at->alloc].offset) += 64;
+    }
+    if (s == LS_OK)
+        s = ls_programs_agree(g, &p.mesh, 1, &plan);
+    ls_plan_destroy(&plan);
+    ls_graph_destroy(&graph);
+    if (s == LS_E_PEER && strstr(ls_error_message(), "would run another program than rank 0"))
+        return LS_OK;
+    return s;
+}
+
+/* A rank that reads another's operand where its own lies would add other numbers, without a word. */
+static void operands_lie_where_other_ranks_read_them(void **state)
+{
+    (void)state;
+    for (int k = 0; k < 2; k++) {
+        ASSERT_OK(run_ranks(3, compare_places, &(moved){ .rank = -1, .state = k }));
+        ASSERT_FAILS(run_ranks(3, compare_places, &(moved){ .rank = 2, .state = k }), LS_E_USAGE,
+                     k ? "at 64 of the window's states" : "at 64 of the window's arena");
+    }
+}
+
 static void another_recipe_is_refused(void **state)
 {
     (void)state;
@@ -168,6 +218,7 @@ int main(void)
         cmocka_unit_test(another_recipe_is_refused),
         cmocka_unit_test(the_rank_with_the_fewest_cores_decides),
         cmocka_unit_test(every_rank_has_its_program_compared),
+        cmocka_unit_test(operands_lie_where_other_ranks_read_them),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
