@@ -46,7 +46,8 @@ static void write_tokenizer(const char *before, const char *merges, const char *
         fprintf(f, "\"%s\":%d,", SPECIAL[i], i);
     for (int b = 0; b < 256; b++)
         fprintf(f, "\"<0x%02X>\":%d,", (unsigned)b, b + 3);
-    fprintf(f, "\"ab\":259,\"abc\":260,\"a\":261,\"b\":262,\"c\":263}}}");
+    fprintf(f, "\"ab\":259,\"abc\":260,\"a\":261,\"b\":262,\"c\":263%s}}}",
+            strstr(merges, "[\"b\",\"c\"]") ? ",\"bc\":264" : "");
     fclose(f);
     write_text("tokenizer.json", text);
     free(text);
@@ -174,6 +175,8 @@ static void other_tokenizers_are_refused(void **state)
         { SPACES BEGIN, "[[\"ab\",\"c\"],[\"a\",\"b\"]]", "\"byte_fallback\":true,",
           NULL }, /* in another order: fine */
         { SPACES, "[[\"a\",\"b\"]]", "\"byte_fallback\":true,", "token 260 (\"abc\") is not made wherever" },
+        { SPACES, "[[\"a\",\"b\"],[\"b\",\"c\"],[\"ab\",\"c\"]]", "\"byte_fallback\":true,",
+          "token 260 (\"abc\") is not made wherever" }, /* nor of a and bc */
         { "", MERGES, "\"byte_fallback\":true,", "does more than to put U+2581" },
         { "\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"\xe2\x96\x81\",\"prepend_scheme\":"
           "\"first\","
