@@ -23,7 +23,6 @@ static const struct {
     { "linear", "weights of 4 bits" }, /* passes/unpack.c leaves them to dequantize */
     { "linear_dx", "weights of 4 bits" },
     { "linear_cross_entropy", "this device has no kernel for it" }, /* its parts stay apart there */
-    { "received_groups", "this device has no kernel for it" },      /* axis ep is refused there */
     { NULL, NULL },
 };
 
