@@ -241,7 +241,6 @@ static ls_status check_slices(const ls_parallel *p)
     return LS_OK;
 }
 
-/* Messages of a pipeline go through memory that both ranks map. */
 static ls_status check_pipeline(const ls_parallel *p)
 {
     const int at = axis_of(&p->mesh, LS_ROLE_PIPELINE);
