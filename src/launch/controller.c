@@ -18,6 +18,7 @@ typedef struct controller {
     int failures, growths;
     bool grows;         /* the ranks were asked to stop, because there is room for more */
     char why[512];      /* why there is */
+    bool spared;        /* the last attempt failed when hosts had just come back */
     bool out_of_memory; /* the kernel killed a rank of the last attempt for lack of memory */
     bool unchosen;      /* the number of ranks of the next attempt is not known yet */
 } controller;
@@ -99,6 +100,10 @@ static ls_status wait_for_next(controller *c, const char *cause)
         snprintf(of, sizeof of, " of %lld", (long long)c->o->max_failures);
     if (c->grows)
         snprintf(text, sizeof text, "%.3700s; continues%s%s", cause, from, workers);
+    else if (c->spared)
+        ls_snprintf(text, sizeof text,
+                    "%.3600s; that is not counted, because a host had just come back; continues in %g s%s%s",
+                    cause, r.pause, from, workers);
     else
         ls_snprintf(text, sizeof text, "%.3700s; restart %d%s in %g s%s%s", cause, c->failures, of, r.pause,
                     from, workers);
@@ -158,6 +163,14 @@ static bool grows(void *context)
     return c->grows;
 }
 
+/* Whether the attempt, which ended with s, failed before a step when hosts had just come back, as where
+ * another version is installed there. That must not end a run that works on the others. */
+static bool judge(const controller *c, ls_status s)
+{
+    const ls_account *a = c->o->account;
+    return c->o->judge && c->o->judge(c->o->context, s == LS_E_STOPPED || a->worked(a->context), may_pass(s));
+}
+
 ls_status ls_control(const ls_control_opts *o)
 {
     controller c = { .o = o, .next = o->ranks };
@@ -177,14 +190,18 @@ ls_status ls_control(const ls_control_opts *o)
         if (s == LS_OK)
             s = ls_launch(&c.next);
         c.grows = c.grows && s == LS_E_STOPPED && !stop_wanted(&c);
+        c.spared = false;
         if (c.grows) {
             c.growths++;
+            judge(&c, s);
         } else {
             if (s == LS_OK || s == LS_E_STOPPED)
                 return s;
-            if (!may_pass(s) || o->max_failures == 0)
+            c.spared = judge(&c, s);
+            if (!c.spared && (!may_pass(s) || o->max_failures == 0))
                 return end_as_failed(&c, s);
-            c.failures++;
+            c.failures += !c.spared;
+            c.growths += c.spared;
         }
         LS_TRY(after_attempt(&c, s));
     }

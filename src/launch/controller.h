@@ -19,7 +19,8 @@ typedef struct ls_restart {
  * parent owns the directory. */
 typedef struct ls_account {
     void *context;
-    void (*begin)(void *context); /* called when an attempt begins */
+    void (*begin)(void *context);  /* called when an attempt begins */
+    bool (*worked)(void *context); /* whether it has recorded anything since, as a step */
     ls_status (*open)(void *context);
     ls_status (*find_loss)(void *context, ls_restart *r); /* fills step and lost */
     ls_status (*restart)(void *context, const ls_restart *r);
@@ -41,6 +42,9 @@ typedef struct ls_control_opts {
     /* Whether there is room for more than `workers` ranks now; writes why. Asked often while ranks run, and
      * does not wait. Then they are asked to stop, and start again. NULL: never */
     bool (*more)(void *context, int workers, char why[512]);
+    /* Called after an attempt with whether it did a step, and whether its failure may pass. True if it failed
+     * on what `choose` had just added, and will leave out: then the run goes on. NULL: never */
+    bool (*judge)(void *context, bool worked, bool may_pass);
     void *context;
 } ls_control_opts;
 

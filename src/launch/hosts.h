@@ -9,6 +9,9 @@ typedef struct ls_host {
     bool answers;
     char why[512]; /* why it does not answer */
     int again;     /* how often in a row it has answered since */
+    bool returned; /* it was lost, answers again, and has not yet done a step since */
+    int failed;    /* how many attempts have failed since, before a step */
+    bool refused;  /* therefore it is not used again, and not asked */
 } ls_host;
 
 typedef struct ls_hosts {
@@ -44,6 +47,10 @@ ls_status ls_hosts_ask(ls_hosts *h, bool all);
 bool ls_hosts_look_again(ls_hosts *h);
 bool ls_hosts_is_back(const ls_host *host);
 void ls_hosts_stop_asking(ls_hosts *h); /* also forgets how long it has waited */
+
+/* After an attempt. `worked`: it has done steps, so hosts that had returned are like the others. Else they
+ * are refused: at once, or if the failure `may_pass` after the second. True if there were any. Local. */
+bool ls_hosts_judge(ls_hosts *h, bool worked, bool may_pass);
 
 int ls_hosts_room(const ls_hosts *h); /* the most ranks on the hosts that answer */
 /* Distributes the ranks evenly over as few of these hosts as possible. False: it cannot be done evenly. */

@@ -1,15 +1,18 @@
 /* hosts_again.c - asks hosts that were lost whether they answer again, while ranks run on the others. */
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "base/c_locale.h"
 #include "base/clock.h"
+#include "base/log.h"
 #include "base/sys.h"
 #include "hosts_own.h"
 
 #define PAUSE 30.0       /* seconds between two questions; LOCKSTEP_GROW in tests */
 #define PAUSE_MAX 3600.0 /* it doubles each time a host comes back: one may come and go */
 
-/* A host that has just started answers before all of its file systems are mounted. */
+/* A host that has just started answers before all of its file systems are mounted. The same number of
+ * attempts may fail on one that has come back. */
 enum { ENOUGH = 2 };
 
 typedef struct ls_hosts_asking {
@@ -42,7 +45,7 @@ static void ask(ls_hosts *h)
     if (h->slurm)
         ls_hosts_slurm_question(a->all, &a->names);
     for (int i = 0; i < h->n && !h->slurm; i++)
-        if (!h->all[i].answers)
+        if (!h->all[i].answers && !h->all[i].refused)
             ls_hosts_question(&a->all[i], h, &h->all[i]);
     if (ls_commands_start(&a->running, a->all, h->slurm ? 1 : h->n, LS_HOST_PATIENCE) != LS_OK)
         a->next = ls_now() + a->pause;
@@ -56,8 +59,9 @@ static bool take_answers(ls_hosts *h)
     ls_commands_end(&a->running);
     for (int i = 0; i < h->n; i++) {
         ls_host *host = &h->all[i];
-        const bool now = !host->answers && (h->slurm ? ls_hosts_has_line(ls_str_text(&a->names), host->name)
-                                                     : a->all[i].status == 0);
+        const bool now = !host->answers && !host->refused &&
+                         (h->slurm ? ls_hosts_has_line(ls_str_text(&a->names), host->name)
+                                   : a->all[i].status == 0);
         host->again = now ? host->again + 1 : 0;
         news = news || host->again == ENOUGH;
     }
@@ -74,12 +78,34 @@ bool ls_hosts_look_again(ls_hosts *h)
 {
     bool lost = false;
     for (int i = 0; i < h->n; i++)
-        lost = lost || !h->all[i].answers;
+        lost = lost || (!h->all[i].answers && !h->all[i].refused);
     if (!lost || (!h->asking && !(h->asking = begin(h))))
         return false;
     if (!h->asking->running && ls_now() >= h->asking->next)
         ask(h);
     return h->asking->running && ls_commands_over(h->asking->running) && take_answers(h);
+}
+
+bool ls_hosts_judge(ls_hosts *h, bool worked, bool may_pass)
+{
+    bool any = false;
+    for (int i = 0; i < h->n; i++) {
+        ls_host *host = &h->all[i];
+        if (!host->returned)
+            continue;
+        any = any || !worked;
+        host->failed = worked ? 0 : host->failed + 1;
+        host->returned = !worked;
+        if (worked || (may_pass && host->failed < ENOUGH))
+            continue;
+        host->refused = true;
+        host->answers = false;
+        snprintf(host->why, sizeof host->why, "the run failed before a step when it had come back");
+        ls_log_warn("host %s had come back, and the run failed before a step: the host is not used again; to "
+                    "use it, mend it, then stop this command and start it again",
+                    host->name);
+    }
+    return any;
 }
 
 void ls_hosts_stop_asking(ls_hosts *h)

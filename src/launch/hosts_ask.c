@@ -66,12 +66,12 @@ static ls_status ask_each(ls_hosts *h)
     ls_command *commands = ls_sys_calloc((size_t)h->n, sizeof *commands);
     LS_TRY(ls_sys_have(commands));
     for (int i = 0; i < h->n; i++)
-        if (!h->all[i].here)
+        if (!h->all[i].here && !h->all[i].refused)
             ls_hosts_question(&commands[i], h, &h->all[i]);
     ls_status s = ls_commands_run(commands, h->n, LS_HOST_PATIENCE, "asking the hosts whether they answer");
     for (int i = 0; s == LS_OK && i < h->n; i++) {
         h->all[i].answers = h->all[i].here;
-        if (!h->all[i].here)
+        if (!h->all[i].here && !h->all[i].refused)
             note_answer(&h->all[i], &commands[i]);
     }
     free(commands);
@@ -95,6 +95,8 @@ static ls_status ask_slurm_for(ls_hosts *h)
     ls_status s = ls_hosts_ask_slurm(&names);
     for (int i = 0; s == LS_OK && i < h->n; i++) {
         ls_host *host = &h->all[i];
+        if (host->refused)
+            continue;
         host->answers = ls_hosts_has_line(ls_str_text(&names), host->name);
         snprintf(host->why, sizeof host->why, "it does not belong to Slurm job %s", job);
     }
@@ -107,8 +109,8 @@ static ls_status tell_missing(const ls_hosts *h)
     ls_str text = { 0 };
     for (int i = 0; i < h->n; i++)
         if (!h->all[i].answers)
-            ls_str_printf(&text, "%shost %s does not answer: %s", text.len ? "; " : "", h->all[i].name,
-                          h->all[i].why);
+            ls_str_printf(&text, "%shost %s %s: %s", text.len ? "; " : "", h->all[i].name,
+                          h->all[i].refused ? "is not used again" : "does not answer", h->all[i].why);
     ls_status s = h->slurm ? ls_fail(LS_E_PEER, "%.3000s", ls_str_text(&text))
                            : ls_fail(LS_E_PEER, "%.3000s; `%s HOST true` must work without a password",
                                      ls_str_text(&text), h->rsh);
@@ -118,16 +120,21 @@ static ls_status tell_missing(const ls_hosts *h)
 
 ls_status ls_hosts_ask(ls_hosts *h, bool all)
 {
-    int missing = 0;
+    int there = 0, lost = 0;
+    for (int i = 0; i < h->n; i++) /* those that are lost now are back if they answer */
+        h->all[i].returned = !all && (h->all[i].returned || !h->all[i].answers);
     LS_TRY(h->slurm ? ask_slurm_for(h) : ask_each(h));
     for (int i = 0; i < h->n; i++) {
-        missing += !h->all[i].answers;
-        h->all[i].again = 0;
+        ls_host *host = &h->all[i];
+        host->returned = host->returned && host->answers;
+        host->again = 0;
+        there += host->answers;
+        lost += !host->answers && !host->refused;
     }
-    if (!missing)
+    if (there && !lost)
         return LS_OK;
     const ls_status s = tell_missing(h);
-    if (all || missing == h->n)
+    if (all || !there)
         return s;
     ls_log_warn("%s", ls_error_message());
     return LS_OK;

@@ -36,6 +36,15 @@ static void account_begin(void *context)
     free(path);
 }
 
+static bool account_worked(void *context)
+{
+    const ls_run_account *r = context;
+    char *path = account_path_of(r, "metrics.jsonl");
+    const int64_t size = names_run(r) ? ls_file_size(path) : 0;
+    free(path);
+    return size > r->rows_before;
+}
+
 /* A program that a rank started, as a debugger, may hold the run's lock for a moment after the rank. */
 static void wait_for_lock(const ls_run_account *r)
 {
@@ -166,6 +175,7 @@ ls_account ls_run_account_of(ls_run_account *r)
 {
     return (ls_account){ .context = r,
                          .begin = account_begin,
+                         .worked = account_worked,
                          .open = open_run,
                          .find_loss = find_loss,
                          .restart = restart,

@@ -7,7 +7,8 @@
 #include "ops/rules.h"
 
 /* Gives the parameters of unit i to an optimizer that works on whole parameters. Such an optimizer is refused
- * where an axis shards a parameter of the unit, and where units are kept in host memory. */
+ * where an axis shards a parameter of the unit, and where units are kept in host memory; Adafactor also where
+ * ranks have different units. */
 static ls_status whole_parameters(ls_update_unit *out, ls_arena *arena, const ls_compiled *c,
                                   const ls_optimizer *o, int i)
 {
@@ -21,6 +22,14 @@ static ls_status whole_parameters(ls_update_unit *out, ls_arena *arena, const ls
             "cpu: optimizer %s gathers whole parameters for its update, and they are in host "
             "memory; use adamw or lion, or no offload",
             name);
+    /* checkpoints take its moments of rows and columns for states that every rank has */
+    const char *apart = ls_mesh_axis(&c->parallel.mesh, u->units[i].part ? LS_ROLE_EXPERT : LS_ROLE_PIPELINE);
+    if (o->kind == LS_ADAFACTOR && ls_mesh_group_size(&c->parallel.mesh, apart) > 1)
+        return ls_fail_field(LS_E_UNSUPPORTED, "mesh",
+                             "optimizer adafactor keeps moments of rows and columns on every rank, and with "
+                             "axis %s ranks have different parameters; use adamw, lion or muon, or no such "
+                             "axis",
+                             apart);
     ls_update_tensor *list = LS_ARENA_ARRAY(arena, ls_update_tensor, u->n_slots);
     LS_TRY(ls_arena_status(arena));
     for (int k = 0; k < u->n_slots; k++) {

@@ -251,13 +251,13 @@ static ls_status join_or_start(training *t, const ls_train_opts *o, const ls_ui 
                                       .account = &account,
                                       .choose = ls_workers_choose_again,
                                       .more = ls_workers_more,
+                                      .judge = ls_workers_judge,
                                       .context = &t->workers };
     return o->dry_run ? ls_launch(&ranks) : ls_control(&control);
 }
 
-/* ---- to the first step */
+/* ---- to the first step: first what a rank does alone */
 
-/* What a rank does alone. */
 static ls_status compile(training *t, ls_compiled *compiled, const ls_ui *ui)
 {
     ls_loop *l = &t->loop;

@@ -269,6 +269,12 @@ bool ls_workers_more(void *context, int workers, char why[512])
     return false;
 }
 
+bool ls_workers_judge(void *context, bool worked, bool may_pass)
+{
+    const ls_workers *w = context;
+    return w->hosts && ls_hosts_judge(w->hosts, worked, may_pass);
+}
+
 ls_status ls_workers_check(const ls_recipe *r, int ranks)
 {
     bool said = strcmp(ls_recipe_origin(r, "workers"), "default") != 0;

@@ -26,6 +26,9 @@ ls_status ls_workers_choose_again(void *context, int most, int *workers);
 /* Whether hosts that were lost are back, and the run could have more than `workers` ranks with them; `why`
  * names them. A host that is back but makes no difference is reported once. Does not wait. */
 bool ls_workers_more(void *context, int workers, char why[512]);
+/* After an attempt: true if it failed, before it did a step (`worked`), on hosts that had just come back.
+ * They may be left out from then on, so the run can go on as before. */
+bool ls_workers_judge(void *context, bool worked, bool may_pass);
 /* After a plan for hosts with per_host ranks each has failed with `s`: adds to its message how many ranks
  * `train --hosts` would use there, and which number would use all hosts. Returns `s`. */
 ls_status ls_workers_would(const ls_recipe_arg *named, int64_t per_host, ls_status s);

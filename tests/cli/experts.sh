@@ -54,6 +54,8 @@ dealt 2 "{ep: 2}" whole
 dealt 4 "{dp: 2, ep: 2}" whole --set parallel.data=ddp --set failure.digest_every=1
 dealt 2 "{ep: 2}" whole --set device=emulated
 dealt 4 "{shard: 2, ep: 2}" muon --set optimizer.type=muon
+refused 2 "parallel.mesh: optimizer adafactor keeps moments of rows and columns on every rank, and with axis ep ranks have different parameters; use adamw" \
+    train recipe.yaml --set run.name=bad --workers 2 --set "parallel.mesh={ep: 2}" --set optimizer.type=adafactor --set optimizer.relative_step=false
 try 0 train recipe.yaml --set run.name=dealt --workers 2 --set "parallel.mesh={ep: 2}" --set train.steps=3
 try 0 train recipe.yaml --set run.name=dealt --workers 2; same_weights dealt whole
 rm -rf runs/dealt

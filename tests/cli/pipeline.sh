@@ -67,5 +67,7 @@ refused 2 "parallel.stages: 1 2 is 2 numbers with the sum 3, but there are 2 sta
 refused 2 "parallel.schedule: one of 1f1b, gpipe, zero_bubble, interleaved is needed here" plan llama.yaml "${two[@]}" --set parallel.schedule=dualpipe
 refused 2 "parallel.schedule: interleaved needs a number of micro-batches that 2 ranks of the pipeline divide, and each rank has 1" plan llama.yaml "${two[@]}" --set parallel.schedule=interleaved --set train.micro_batch=16
 refused 2 "parallel.chunks .*: 2 chunks on each of 3 ranks are 6 stages, which do not divide the 9 modules" plan llama.yaml --workers 3 --set 'parallel.mesh={pp: 3}' --set parallel.schedule=interleaved --set model.layers=9 --set train.global_batch=24
+refused 2 "parallel.mesh.*: optimizer adafactor keeps moments of rows and columns on every rank, and with axis pp ranks have different parameters; use adamw" \
+    plan llama.yaml "${two[@]}" --set optimizer.type=adafactor --set optimizer.relative_step=false
 refused 2 "parallel.units: none names no module" plan llama.yaml "${two[@]}" --set parallel.units=none
 finish

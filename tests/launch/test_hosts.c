@@ -96,7 +96,7 @@ static void hosts_of_a_job(void **state)
 }
 
 /* A host that was lost is back when it has answered twice in a row. One that has never been lost is not
- * asked. */
+ * asked, and neither is one on which the run failed when it had come back. */
 static void a_host_that_is_back(void **state)
 {
     (void)state;
@@ -135,6 +135,25 @@ static void a_host_that_is_back(void **state)
     ASSERT_OK(ls_hosts_ask(h, false));
     assert_int_equal(ls_hosts_room(h), 2);
     assert_false(ls_hosts_is_back(&h->all[0]));
+
+    /* it is on trial until the run has done a step there: one failure may pass, with the second it is refused
+     */
+    assert_true(ls_hosts_judge(h, false, true));
+    ASSERT_OK(ls_hosts_ask(h, false));
+    assert_int_equal(ls_hosts_room(h), 2);
+    ls_hosts trusted = *h;
+    ls_host copies[2] = { h->all[0], h->all[1] };
+    trusted.all = copies;
+    assert_false(ls_hosts_judge(&trusted, true, true));
+    assert_false(ls_hosts_judge(&trusted, false, false));
+    assert_int_equal(ls_hosts_room(&trusted), 2);
+    assert_true(ls_hosts_judge(h, false, true));
+    assert_int_equal(ls_hosts_room(h), 1);
+    ASSERT_OK(ls_hosts_ask(h, false));
+    assert_int_equal(ls_hosts_room(h), 1);
+    assert_false(ls_hosts_judge(h, false, false)); /* the other one was never lost */
+    for (int i = 0; i < 100; i++)
+        assert_false(ls_hosts_look_again(h));
     ls_hosts_free(&h); /* perhaps while a question is under way */
     unsetenv("LOCKSTEP_GROW");
 }

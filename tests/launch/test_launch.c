@@ -150,6 +150,8 @@ static int in_rank(ls_group *g, int rank, const char *mode, const char *note)
         return short_of_memory(g, rank);
     if (!strcmp(mode, "grows") && ls_launch_restart())
         return ls_launch_restart() == 1 && ls_group_size(g) == 3 ? 0 : 1;
+    if (!strcmp(mode, "spoilt") && ls_launch_restart()) /* fails on three ranks */
+        return tell(g, ls_group_size(g) == 3 && rank ? ls_fail(LS_E_USAGE, "no such folder") : LS_OK);
     if (!strcmp(mode, "bound") || !strcmp(mode, "free"))
         return cores(g, rank, !strcmp(mode, "bound"));
     if (!strcmp(mode, "fail") && rank == 1)
@@ -381,50 +383,68 @@ static void fewer_ranks_after_a_lack_of_memory(void **state)
 }
 
 typedef struct growth {
-    int asked, workers, chosen;
+    int asked, chosen;
     volatile sig_atomic_t stop;
-    bool stops; /* the user asks, too */
+    bool stops, trusts; /* the user asks, too; what was gained is not to blame */
 } growth;
 
 static bool more_at_the_third(void *context, int workers, char why[512])
 {
     growth *g = context;
-    if (workers != 2 || ++g->asked < 3)
+    if (workers != 2 || ++g->asked != 3)
         return false;
     g->stop = g->stops;
     snprintf(why, 512, "host b answers again");
     return true;
 }
 
-static ls_status choose_three(void *context, int most, int *workers)
+static ls_status choose_three_or_two(void *context, int most, int *workers)
 {
     growth *g = context;
-    g->chosen++;
     assert_int_equal(most, 0);
-    *workers = g->workers = 3;
+    *workers = ++g->chosen == 1 ? 3 : 2;
     return LS_OK;
 }
 
+static bool blame_the_new(void *context, bool worked, bool may_pass)
+{
+    const growth *g = context;
+    assert_int_equal(worked, g->chosen == 0); /* a stop is no failure */
+    assert_false(may_pass);
+    return !worked && !g->trusts;
+}
+
 /* Ranks that have stopped because there is room for more start again, though no failure is allowed for. They
- * do not when the user has asked, too. */
+ * do not when the user has asked, too. Where the larger attempt fails in a way that would come again, the run
+ * goes on without what it had gained. */
 static void ranks_become_more(void **state)
 {
     (void)state;
-    char *argv[] = { program, "grows", NULL };
+    static const struct {
+        const char *mode;
+        bool stops, trusts;
+        ls_status s;
+        int chosen;
+    } CASES[] = { { "grows", false, true, LS_OK, 1 },
+                  { "grows", true, true, LS_E_STOPPED, 0 },
+                  { "spoilt", false, false, LS_OK, 2 },
+                  { "spoilt", false, true, LS_E_USAGE, 1 } };
     ls_run_account run = { .recipe = NULL };
     const ls_account nothing = ls_run_account_of(&run);
-    for (int stops = 0; stops < 2; stops++) {
-        growth g = { .stops = stops };
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        char *argv[] = { program, (char *)(uintptr_t)CASES[i].mode, NULL };
+        growth g = { .stops = CASES[i].stops, .trusts = CASES[i].trusts };
         const ls_status s = ls_control(
             &(ls_control_opts){ .ranks = { .ranks = 2, .argv = argv, .stop = &g.stop },
                                 .named = "max",
                                 .account = &nothing,
-                                .choose = choose_three,
+                                .choose = choose_three_or_two,
                                 .more = more_at_the_third,
+                                .judge = blame_the_new,
                                 .context = &g });
-        assert_int_equal(s, stops ? LS_E_STOPPED : LS_OK);
-        assert_int_equal(g.asked, 3);
-        assert_int_equal(g.chosen, !stops);
+        assert_int_equal(s, CASES[i].s);
+        assert_true(g.asked >= 3);
+        assert_int_equal(g.chosen, CASES[i].chosen);
         no_child_is_left();
     }
 }
