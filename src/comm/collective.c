@@ -25,6 +25,7 @@
 #include "fault.h"
 #include "reduce.h"
 #include "remote_jobs.h"
+#include "rows.h"
 #include "wait.h"
 
 _Static_assert((int)LS_CONTROL_RANKS <= (int)LS_REDUCE_OPERANDS,
@@ -129,13 +130,7 @@ ls_status ls_collective_create(ls_collective **out, const ls_collective_desc *d)
         c->operand[d->axis->position] = d->map_from; /* (no other member reads it) */
     else if (s == LS_OK)
         s = find_operands(c);
-    if (s == LS_OK && d->kind == LS_ALL_TO_ALL && c->axis->route)
-        s = ls_fail(
-            LS_E_UNSUPPORTED,
-            "%s: the ranks of axis %s are on several hosts, and rows go through memory that all of them "
-            "map; put them on one host (mesh: write it last)",
-            d->label, c->axis->name);
-    else if (s == LS_OK && c->axis->route && (!is_message(d) || !c->operand[d->peer]))
+    if (s == LS_OK && c->axis->route && (!is_message(d) || !c->operand[d->peer]))
         s = ls_remote_create(c);
     if (s != LS_OK) {
         ls_collective_destroy(&c);
@@ -174,6 +169,8 @@ ls_status ls_collective_start(ls_collective *c)
     LS_TRY(ls_call_point(a->group));
     if (is_message(d))
         return LS_OK;
+    if (d->kind == LS_ALL_TO_ALL)
+        LS_TRY(ls_rows_check_room(c));
     if (a->route) {
         ls_remote_start(c);
         return LS_OK;
@@ -275,53 +272,16 @@ static ls_status pass_message(ls_collective *c)
     return LS_OK;
 }
 
-/* How many rows member `from` has for the groups of member `to`, and where they begin among its rows. */
-static int64_t rows_for(const ls_collective *c, int from, int to, int64_t *begin)
-{
-    const ls_collective_desc *d = &c->d;
-    const int64_t own = d->groups / c->axis->n;
-    const int32_t *begins = d->begins + from * (d->groups + 1);
-    *begin = begins[to * own];
-    return begins[(to + 1) * own] - *begin;
-}
-
-/* Where the rows of member `from` begin among those that member `to` has received. */
-static int64_t received_at(const ls_collective *c, int from, int to)
-{
-    int64_t at = 0, begin;
-    for (int i = 0; i < from; i++)
-        at += rows_for(c, i, to, &begin);
-    return at;
-}
-
-static ls_status check_room(const ls_collective *c)
-{
-    const int64_t rows = received_at(c, c->axis->n, c->axis->position);
-    if (c->d.back || rows <= c->d.room)
-        return LS_OK;
-    return ls_fail(LS_E_USAGE,
-                   "%s: rank %d gets %lld rows for its experts, and has room for %lld; give more room "
-                   "(expert_room; 0: for all that can come) and continue from the last checkpoint",
-                   c->d.label, c->axis->members[c->axis->position], (long long)rows, (long long)c->d.room);
-}
-
 static ls_status move_rows(ls_collective *c)
 {
     const ls_collective_desc *d = &c->d;
     ls_axis *a = c->axis;
-    const size_t row = (size_t)d->row * ls_dtype_size(d->from);
-    LS_TRY(check_room(c));
     for (int i = 0; i < a->n; i++) {
         const int p = (a->position + i) % a->n;
-        int64_t begin, at;
         if (i)
             LS_TRY(ls_axis_await(a, LS_TICKS, p, c->ready, d->label));
-        const int64_t rows = d->back ? rows_for(c, a->position, p, &begin)
-                                     : rows_for(c, p, a->position, &begin);
-        at = d->back ? received_at(c, a->position, p) : received_at(c, p, a->position);
-        memcpy((char *)d->result + (size_t)(d->back ? begin : at) * row,
-               c->operand[p] + (size_t)(d->back ? at : begin) * row, (size_t)rows * row);
-        a->ledger.bytes += i ? (int64_t)((size_t)rows * row) : 0;
+        const ls_rows rows = ls_rows_taken(c, p, a->position);
+        memcpy((char *)d->result + rows.result, c->operand[p] + rows.operand, rows.bytes);
     }
     return LS_OK;
 }
@@ -333,9 +293,7 @@ ls_status ls_collective_wait(ls_collective *c)
     LS_TRY(ls_fault_point(a->group));
     LS_TRY(ls_call_point(a->group));
     a->ledger.calls++;
-    if (d->kind == LS_ALL_TO_ALL)
-        return move_rows(c);
-    a->ledger.bytes += c->bytes;
+    a->ledger.bytes += d->kind == LS_ALL_TO_ALL ? ls_rows_bytes(c) : c->bytes;
     if (is_message(d) && c->job)
         return d->kind == LS_SEND ? ls_remote_send(c) : ls_remote_receive(c);
     if (is_message(d))
@@ -344,6 +302,8 @@ ls_status ls_collective_wait(ls_collective *c)
         return ls_remote_wait(c);
     if (d->kind == LS_ALL_GATHER)
         return collective_gather(c);
+    if (d->kind == LS_ALL_TO_ALL)
+        return move_rows(c);
     if (c->in_place && a->n > 1)
         return reduce_in_place(c);
     LS_TRY(await_members(c, c->ready));

@@ -273,19 +273,8 @@ static ls_status check_pipeline(const ls_parallel *p)
     return LS_OK;
 }
 
-/* Whether each group of this axis lies on one host. */
-static bool on_one_host(const ls_parallel *p, const char *axis)
-{
-    const int last = ls_mesh_group_size(&p->mesh, axis) - 1;
-    for (int r = 0; r < ls_mesh_ranks(&p->mesh) && p->ranks_per_host; r++)
-        if (ls_mesh_member(&p->mesh, r, axis, 0) / p->ranks_per_host !=
-            ls_mesh_member(&p->mesh, r, axis, last) / p->ranks_per_host)
-            return false;
-    return true;
-}
-
-/* Rows go to experts through memory that all ranks of the axis map. Its ranks compute neighbouring
- * micro-batches, whose gradients must be added first: so the tree over all of them is that of one process. */
+/* The ranks of the axis compute neighbouring micro-batches, whose gradients must be added first: so the tree
+ * over all of them is that of one process. */
 static ls_status check_experts(const ls_parallel *p)
 {
     const ls_mesh *m = &p->mesh;
@@ -321,13 +310,6 @@ static ls_status check_experts(const ls_parallel *p)
                              "once gives a rank a block of micro-batches, and the experts of axis %s add the "
                              "gradients of neighbours, which are computed side by side; say auto or each",
                              axis);
-    if (!on_one_host(p, axis))
-        return ls_fail_field(
-            LS_E_UNSUPPORTED, "mesh",
-            "the ranks of axis %s lie on several hosts, and tokens go to their experts through "
-            "memory that one host's ranks map: write %s last in the mesh, with at most %d "
-            "ranks",
-            axis, axis, p->ranks_per_host);
     return LS_OK;
 }
 

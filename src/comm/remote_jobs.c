@@ -173,6 +173,13 @@ ls_status ls_remote_create(ls_collective *c)
         return ls_fail(LS_E_MEMORY, "no memory for %s", c->d.label);
     *j = (ls_job){ .kind = LS_JOB_COLLECTIVE, .route = c->axis->route, .collective = c, .what = c->d.label };
     c->job = j;
+    const double most = (double)(c->d.count > c->d.row * c->d.room ? c->d.count : c->d.row * c->d.room) *
+                        (double)ls_dtype_size(c->d.from);
+    if (c->d.kind == LS_ALL_TO_ALL && most > INT_MAX)
+        return ls_fail(LS_E_UNSUPPORTED,
+                       "%s: up to %.0f bytes of rows go to another host in one message, and MPI takes 2 GiB: "
+                       "make micro-batches smaller",
+                       c->d.label, most);
     return c->d.kind == LS_SEND || c->d.kind == LS_RECEIVE ? describe_message(j, c) : LS_OK;
 }
 

@@ -104,6 +104,12 @@ ls_message_count ls_collective_messages(ls_collective_kind k, int machines, int 
         count_message(&t, machines > 1 ? count * (int64_t)ls_dtype_size(from) : 0, 1);
     if (machines < 2 || k == LS_SEND || k == LS_RECEIVE)
         return t;
+    if (k == LS_ALL_TO_ALL) { /* an even share for each rank of the other machines */
+        const int64_t others = (int64_t)(machines - 1) * each;
+        count_message(&t, count / (machines * each) * (int64_t)ls_dtype_size(from), others);
+        t.waits = others;
+        return t;
+    }
     const ls_dtype by = sums ? via : from, travels = ls_way_travels(each, from, by),
                    sent = ls_dtype_size(to) < ls_dtype_size(from) ? to : from;
     const size_t wide = ls_dtype_size(by), size = ls_dtype_size(travels);

@@ -43,6 +43,7 @@ typedef struct ls_message_count {
 } ls_message_count;
 void ls_message_count_add(ls_message_count *to, const ls_message_count *more, int64_t times);
 /* Of a collective over `machines` with `each` members on each of them. The last slices of an all_reduce may
- * be shorter, so it may send less. */
+ * be shorter, so it may send less. Of an all_to_all it is what is sent if rows are spread evenly, `count`
+ * being the elements of the rows of a member's tokens. */
 ls_message_count ls_collective_messages(ls_collective_kind k, int machines, int each, int64_t count,
                                         ls_dtype from, ls_dtype via, ls_dtype to);

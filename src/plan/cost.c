@@ -165,9 +165,12 @@ static int turns_of(const ls_plan_collective *c)
 }
 
 /* Bytes that a rank receives from other hosts: the slices, or the sums, of the members with its local index
- * there (comm/remote_move.c), in both turns of an all_reduce. */
+ * there (comm/remote_move.c), in both turns of an all_reduce; of an all_to_all the rows of all members there.
+ */
 static double bytes_from_hosts(const ls_plan_collective *c, const reach *r)
 {
+    if (c->kind == LS_ALL_TO_ALL)
+        return r->hosts > 1 ? c->bytes * (c->n - r->here) / (c->n - 1) : 0;
     const double slices = r->here * (double)r->hosts;
     return (r->hosts - 1) * c->bytes / (slices > 1 ? slices - 1 : 1);
 }
@@ -232,7 +235,8 @@ static ls_status collective_cost(ls_plan *p, ls_step *s, const costing *k)
     LS_TRY(reach_of(&r, k->scratch, x, k->parallel));
     x->outgoing = (ls_message_count){ 0 };
     if (!p->device.linked && !(x->map && x->from == x->to))
-        x->outgoing = ls_collective_messages(x->kind, r.hosts, r.here, x->count, x->from, x->via, x->to);
+        x->outgoing = ls_collective_messages(x->kind, r.hosts, r.here, x->back ? x->row * x->room : x->count,
+                                             x->from, x->via, x->to);
     const ls_calibration *c = k->calibration;
     if (!c)
         return LS_OK;

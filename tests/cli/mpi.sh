@@ -34,6 +34,29 @@ train hybrid 2 --set parallel.data=hybrid --set "parallel.mesh={dp: 2, shard: 2}
 train stages-on-hosts 2 --set "parallel.mesh={pp: 2, dp: 2}" --set parallel.schedule=gpipe
 train stages-in-hosts 2 --set "parallel.mesh={dp: 2, pp: 2}"
 
+# tokens go to experts on other hosts and back, beside ranks on this one or not
+for i in $(seq 30); do echo "line $i of a text, and no more than that"; done > lines.txt
+cat > experts.yaml << END
+model: {type: mixtral, layers: 1, heads: 2, kv_heads: 2, hidden_size: 16, mlp_size: 12, vocab_size: 258, experts: 4, experts_per_token: 2}
+data: {type: text, train_text: lines.txt, documents: line, tokenizer: bytes, seq_length: 16}
+train: {steps: 3, global_batch: 8, micro_batch: 2, clip_norm: 0.5}
+parallel: {units: "class:MixtralDecoderLayer"}
+eval: {every_epochs: -1}
+threads: 1
+END
+"$lockstep" train experts.yaml --set run.name=experts > out 2> err || fails "one process does not train experts"
+dealt() { # HOSTS MESH WORDS...: 4 ranks
+    hosts=$1 mesh=$2; shift 2
+    rm -rf runs/dealt
+    LOCKSTEP_FAKE_NODES=$hosts "$mpirun" -n 4 "$lockstep" train experts.yaml --set run.name=dealt --set "parallel.mesh=$mesh" "$@" > out 2> err || fails "$mesh on $hosts hosts does not train"
+    cmp -s runs/experts/checkpoints/latest/model.safetensors runs/dealt/checkpoints/latest/model.safetensors || fails "$mesh on $hosts hosts ends with other weights than one process"
+}
+dealt 2 "{ep: 4}" --set parallel.expert_room=3
+dealt 4 "{dp: 2, ep: 2}"
+dealt 2 "{ep: 4}" --set device=emulated
+messages() { "$lockstep" plan experts.yaml --json --workers 4 --ranks-per-host 2 --set "parallel.mesh=$1" | grep -o '"messages_sent": *[0-9]*' | grep -o '[0-9]*$'; }
+[ "$(messages '{ep: 4}')" -gt "$(messages '{dp: 2, ep: 2}')" ] || fails "plan does not count the messages to experts on other hosts"
+
 LOCKSTEP_FAKE_NODES=2 "$mpirun" -n 4 "$lockstep" eval runs/one > out 2> err || fails "4 ranks on 2 hosts do not evaluate"
 "$lockstep" eval runs/one > alone 2> err || fails "one process does not evaluate"
 [ "$(grep -c '^loss' out)" = 1 ] && [ "$(sed 's/).*//' out)" = "$(sed 's/).*//' alone)" ] || fails "4 ranks on 2 hosts evaluate otherwise than one process"
@@ -164,7 +187,7 @@ done
 
 # a rank of another host that does not come is named long before the wait fails
 LOCKSTEP_NOTICE=0.5 LOCKSTEP_FAULT=delay@60:rank=1:seconds=3 LOCKSTEP_FAKE_NODES=2 "$mpirun" -n 2 "$lockstep" train small.yaml --set run.name=slow > out 2> err || fails "a slow rank"
-grep -q "^warning: waiting for rank 1: rank 0 has waited .* for it in .*; it last did: step" err || fails "a slow rank is not named"
+grep -q "^warning: waiting for rank 1: rank 0 has waited .* for it in .*; on host .* it last did: step" err || fails "a slow rank is not named"
 grep -q "^rank 1 goes on: rank 0 waited" err || fails "a slow rank goes on"
 
 # mpirun passes SIGUSR1 on to all ranks: one checkpoint; SIGTERM too, and gives them those seconds

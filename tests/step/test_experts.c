@@ -190,6 +190,28 @@ static void an_expert_is_on_one_rank(void **state)
     ls_compiled_release(&c);
 }
 
+/* To ranks on another host rows go in messages: one to each rank there, an even share of them. */
+static void messages_to_other_hosts(void **state)
+{
+    (void)state;
+    ls_compiled c;
+    job j = dealt("ep4", LS_DATA_FSDP);
+    j.o.parallel.ranks_per_host = 2;
+    j.o.parallel.expert_room = 2;
+    ASSERT_OK(ls_compile(&c, build_decoder, &j.model, &j.o, NULL));
+    int exchanges = 0;
+    for (int i = 0; i < c.plans[LS_MICRO]->n_collectives; i++) {
+        const ls_plan_collective *x = &c.plans[LS_MICRO]->collectives[i];
+        if (x->kind != LS_ALL_TO_ALL)
+            continue;
+        exchanges++;
+        assert_int_equal(x->outgoing.messages, 2);
+        assert_true(x->outgoing.bytes == 2.0 * (ROWS * TOKENS * 3 / 4) * (double)x->row * 4);
+    }
+    assert_int_equal(exchanges, 2 * 2 * 3);
+    ls_compiled_release(&c);
+}
+
 /* ---- refusals */
 
 static void refused(job *j, ls_status status, const char *message)
@@ -215,9 +237,6 @@ static void refusals(void **state)
     j.o.parallel.synchronize = LS_SYNCHRONIZE_ONCE;
     refused(&j, LS_E_USAGE, "say auto or each");
     j = dealt("ep2", LS_DATA_FSDP);
-    j.o.parallel.ranks_per_host = 1;
-    refused(&j, LS_E_UNSUPPORTED, "the ranks of axis ep lie on several hosts");
-    j = dealt("ep2", LS_DATA_FSDP);
     j.o.parallel.slices = 2;
     refused(&j, LS_E_UNSUPPORTED, "2 beside axis ep");
     j = dealt("ep2", LS_DATA_FSDP);
@@ -240,6 +259,7 @@ int main(void)
         cmocka_unit_test(in_f64),
         cmocka_unit_test(checkpoints_go_anywhere),
         cmocka_unit_test(an_expert_is_on_one_rank),
+        cmocka_unit_test(messages_to_other_hosts),
         cmocka_unit_test(refusals),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
