@@ -442,11 +442,6 @@ ls_status ls_parallel_apart(ls_parallel *p, const char *device)
                              "map needs memory that all ranks of a host map, and each process has the memory "
                              "of device %s for itself; say copy or auto",
                              device);
-    if (deals_experts(p))
-        return ls_fail_field(LS_E_UNSUPPORTED, "mesh",
-                             "tokens go to the experts of axis %s through host memory, and device %s has its "
-                             "own; use axes dp, shard or tp",
-                             ls_mesh_axis(&p->mesh, LS_ROLE_EXPERT), device);
     p->gather = LS_GATHER_COPY;
     return LS_OK;
 }

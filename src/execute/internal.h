@@ -23,6 +23,9 @@
 typedef struct ls_staged {
     char *operand, *window;
     size_t operand_bytes; /* 0: the operand is in the window already, or nothing is sent */
+    const char *begins;   /* of an all_to_all: row offsets, which the host reads at host_begins */
+    char *host_begins;
+    size_t begins_bytes;
     char *to, *result;
     size_t result_bytes; /* 0: nothing is received */
 } ls_staged;

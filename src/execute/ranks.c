@@ -144,7 +144,8 @@ static void stage(ls_session *s, const ls_program *g, int k, ls_collective_desc 
 {
     const ls_plan_collective *c = &g->plan->collectives[k];
     const int64_t in = c->count * (c->kind == LS_REDUCE_SCATTER ? c->n : 1),
-                  out = c->count * (c->kind == LS_ALL_GATHER ? c->n : 1);
+                  out = c->kind == LS_ALL_TO_ALL ? c->row * c->room
+                                                 : c->count * (c->kind == LS_ALL_GATHER ? c->n : 1);
     ls_staged *x = &g->staged[k];
     *x = (ls_staged){ .operand = operand,
                       .window = s->ranks->window->mine + d->offset,
@@ -152,6 +153,12 @@ static void stage(ls_session *s, const ls_program *g, int k, ls_collective_desc 
                       .to = to,
                       .result_bytes = (size_t)out * ls_dtype_size(c->to) };
     d->result = x->result = c->staging < 0 ? x->window : g->where[c->staging];
+    if (c->kind != LS_ALL_TO_ALL)
+        return;
+    x->begins = (const char *)d->begins;
+    x->host_begins = x->result + ls_staged_begins(g->plan, c);
+    x->begins_bytes = (size_t)(c->n * (c->groups + 1)) * sizeof *d->begins;
+    d->begins = (const int32_t *)(const void *)x->host_begins;
 }
 
 /* The offset of the operand in the window of each member of the group, if they have different programs. */
@@ -360,6 +367,8 @@ void ls_ranks_half(ls_session *s, ls_call *c)
     const ls_staged *x = c->staged;
     if (x && c->part == LS_PART_START && x->operand_bytes)
         s->ops->copy(s->queue, x->window, x->operand, x->operand_bytes);
+    if (x && c->part == LS_PART_START && x->begins_bytes)
+        s->ops->copy(s->queue, x->host_begins, x->begins, x->begins_bytes);
     s->ops->host(s->queue, half, c);
     if (x && c->part == LS_PART_WAIT && x->result_bytes)
         s->ops->copy(s->queue, x->to, x->result, x->result_bytes);

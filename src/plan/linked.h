@@ -37,4 +37,7 @@ static inline bool ls_goes_linked(const ls_plan *p, const ls_plan_collective *c)
 {
     return p->device.linked && !ls_is_message(c);
 }
+/* Of an all_to_all that does not, on a device whose memory is its own: where its offsets lie in its staging
+ * memory (staging.c). */
+size_t ls_staged_begins(const ls_plan *p, const ls_plan_collective *c);
 ls_linked ls_linked_of(const ls_plan_collective *c);

@@ -3,7 +3,8 @@
  * computes the result. If the result is not made in place, in the window, it is made in pinned memory
  * (LS_MEM_PINNED) and copied to the device at the wait. That memory is live from the start to the wait, and
  * is packed by lifetime as the arena is. A message between stages passes through such memory, too: it is
- * copied there at the start of a send, and from there at the wait of a receive.
+ * copied there at the start of a send, and from there at the wait of a receive. Of an all_to_all the host
+ * reads how many rows go where: these offsets are copied behind the result, at the start.
  *
  * Over a link no data leaves the devices: scratch memory of a collective is in the arena. */
 #include "device/queue.h"
@@ -29,6 +30,11 @@ static int result_of(const ls_plan *p, const ls_plan_collective *c, bool *in_pla
     return n->out[0].id;
 }
 
+size_t ls_staged_begins(const ls_plan *p, const ls_plan_collective *c)
+{
+    return (ls_type_bytes(ls_type_of(p->graph, p->graph->nodes[c->node]->out[0])) + 63) / 64 * 64;
+}
+
 /* The memory that a collective needs in addition to operand and result; bytes 0: none. */
 static ls_alloc staging_of(const ls_plan *p, const ls_plan_collective *c)
 {
@@ -42,6 +48,9 @@ static ls_alloc staging_of(const ls_plan *p, const ls_plan_collective *c)
                    .last = c->wait };
     if (linked)
         a.bytes = ls_linked_of(c).bytes;
+    else if (ls_device_apart(&p->device) && c->kind == LS_ALL_TO_ALL)
+        a.bytes = ls_staged_begins(p, c) +
+                  ls_type_bytes(ls_type_of(p->graph, p->graph->nodes[c->node]->in[1]));
     else if (ls_device_apart(&p->device) && !in_place)
         a.bytes = ls_type_bytes(&p->graph->vals[v].type);
     return a;

@@ -44,9 +44,9 @@ static void add_io(ls_transfers *t, int n, ls_plan *const *plans, const ls_plan 
     }
 }
 
-/* The start of a collective copies the operand to the window, and its wait copies the result to the device. A
- * send has the first of these copies, a receive the second.
- * State is in the window already: it is copied after the program that changes it. */
+/* The start of a collective copies the operand to the window, and its wait copies the result to the device.
+ * An all_to_all also copies its offsets. A send has the first of these copies, a receive the second. State is
+ * in the window already: it is copied after the program that changes it. */
 static void add_collectives(ls_transfers *t, const ls_plan *p, double runs)
 {
     for (int i = 0; i < p->n_collectives; i++) {
@@ -55,6 +55,7 @@ static void add_collectives(ls_transfers *t, const ls_plan *p, double runs)
         if (ls_goes_linked(p, c))
             continue;
         t->operands += c->sent || c->kind == LS_RECEIVE ? 0 : runs * bytes_of(p, n->in[0]);
+        t->operands += c->kind == LS_ALL_TO_ALL ? runs * bytes_of(p, n->in[1]) : 0;
         t->results += c->kind == LS_SEND ? 0 : runs * bytes_of(p, n->out[0]);
     }
 }

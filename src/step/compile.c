@@ -462,7 +462,9 @@ ls_status ls_compile(ls_compiled *c, ls_build_fn build, const void *config, cons
         LS_TRY(ls_parallel_apart(&o->parallel, c->device.ops->name));
         c->parallel.gather = o->parallel.gather;
     }
-    if (ls_mesh_ranks(&o->parallel.mesh) > 1)
+    /* (how many rows go to an expert is data, which the host reads: then all collectives go through it) */
+    if (ls_mesh_ranks(&o->parallel.mesh) > 1 &&
+        ls_mesh_group_size(&o->parallel.mesh, ls_mesh_axis(&o->parallel.mesh, LS_ROLE_EXPERT)) < 2)
         LS_TRY(ls_device_link(&c->device));
     LS_TRY(ls_compile_check_type(o->param, &c->device));
     LS_TRY(ls_update_device(c, &d));

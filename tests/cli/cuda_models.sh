@@ -53,7 +53,7 @@ parallel: {units: "class:Qwen2DecoderLayer"}
 EOT
 experts) cat <<EOT ;;
 model: {type: qwen3_moe, vocab_size: 264, layers: 2, heads: 4, kv_heads: 2, hidden_size: 16, mlp_size: 24, tied: true,
-        experts: 5, experts_per_token: 2, expert_size: 12, normalize_experts: true, balance: 0.05}
+        experts: 6, experts_per_token: 2, expert_size: 12, normalize_experts: true, balance: 0.05}
 data: {type: text, train_text: text.txt, eval_text: text.txt, tokenizer: bytes, documents: line, pack: false, seq_length: 8}
 train: {steps: 3, global_batch: 4, micro_batch: 1, clip_norm: 1}
 optimizer: {type: adamw, lr: 1e-3}
@@ -208,6 +208,13 @@ vit | qwen)
     LOCKSTEP_CUDA_NCCL=0 same bf16 bf16_stages4 --workers 4 --set 'parallel.mesh={dp: 2, pp: 2}' --set precision.param=bf16
     ;;
 esac
+
+# Nor do experts that are dealt to ranks.
+if [ $model = experts ]; then
+    same f32 dealt2 --workers 2 --set 'parallel.mesh={ep: 2}'
+    LOCKSTEP_CUDA_GRAPHS=0 same f32 dealt4 --workers 4 --set 'parallel.mesh={dp: 2, ep: 2}' --set parallel.data=ddp
+    same bf16 bf16_dealt2 --workers 2 --set 'parallel.mesh={ep: 2}' --set precision.param=bf16 --set parallel.recompute="$unit"
+fi
 
 # Layers split over ranks add in another order. The number of data ranks beside them changes no bit.
 case $model in

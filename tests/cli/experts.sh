@@ -52,6 +52,7 @@ dealt() { # WORKERS MESH LIKE OPTIONS
 try 0 train recipe.yaml --set run.name=muon --set optimizer.type=muon
 dealt 2 "{ep: 2}" whole --set parallel.offload=cpu --set optimizer.ema_decay=0.9
 dealt 4 "{dp: 2, ep: 2}" whole --set parallel.data=ddp --set failure.digest_every=1
+dealt 2 "{ep: 2}" whole --set device=emulated
 dealt 4 "{shard: 2, ep: 2}" muon --set optimizer.type=muon
 try 0 train recipe.yaml --set run.name=dealt --workers 2 --set "parallel.mesh={ep: 2}" --set train.steps=3
 try 0 train recipe.yaml --set run.name=dealt --workers 2; same_weights dealt whole

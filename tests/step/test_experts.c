@@ -1,6 +1,7 @@
 /* test_experts.c - the experts of a mixture dealt to ranks: losses, norms, parameters and evaluations have
  * the bits of one process, with every layout of the data ranks. */
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "lockstep/models.h"
@@ -59,6 +60,38 @@ static void bits_of_one_process(void **state)
         run_job(&jobs[i]);
         equal(&jobs[i], &one, 0);
         assert_memory_equal(jobs[i].rows, one.rows, sizeof one.rows);
+    }
+}
+
+/* Rows pass through pinned memory, and the host waits for their offsets. */
+static void memory_of_their_own(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *axes;
+        ls_data_parallel data;
+        const char *settings, *recompute;
+        double room;
+        ls_offload_choice offload;
+    } CASES[] = {
+        { "ep2", LS_DATA_FSDP, "seed=1,delay=20us", NULL, 0, 0 },
+        { "dp2 ep2", LS_DATA_FSDP, "seed=2,delay=50us", "class:Block", 2, 0 },
+        { "ep4", LS_DATA_DDP, "seed=3,delay=20us,links=1", NULL, 0, 0 },
+        { "ep2 pp2", LS_DATA_FSDP, "seed=4,delay=20us", NULL, 0, 0 },
+        { "shard2 ep2", LS_DATA_FSDP, "seed=5,delay=20us", NULL, 0, LS_OFFLOAD_CPU },
+    };
+    const job one = one_process();
+    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+        job j = dealt(CASES[i].axes, CASES[i].data);
+        j.o.device = "emulated";
+        j.o.recompute = CASES[i].recompute;
+        j.o.parallel.expert_room = CASES[i].room;
+        j.o.parallel.offload = CASES[i].offload;
+        setenv("LOCKSTEP_EMULATED", CASES[i].settings, 1);
+        run_job(&j);
+        unsetenv("LOCKSTEP_EMULATED");
+        equal(&j, &one, 0);
+        assert_memory_equal(j.rows, one.rows, sizeof one.rows);
     }
 }
 
@@ -184,9 +217,6 @@ static void refusals(void **state)
     j = dealt("ep2", LS_DATA_FSDP);
     j.o.parallel.ranks_per_host = 1;
     refused(&j, LS_E_UNSUPPORTED, "the ranks of axis ep lie on several hosts");
-    j.o.parallel.ranks_per_host = 0;
-    j.o.device = "emulated";
-    refused(&j, LS_E_UNSUPPORTED, "tokens go to the experts of axis ep through host memory");
     j = dealt("ep2", LS_DATA_FSDP);
     j.o.parallel.slices = 2;
     refused(&j, LS_E_UNSUPPORTED, "2 beside axis ep");
@@ -205,6 +235,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(bits_of_one_process),
+        cmocka_unit_test(memory_of_their_own),
         cmocka_unit_test(in_bf16),
         cmocka_unit_test(in_f64),
         cmocka_unit_test(checkpoints_go_anywhere),

@@ -1,5 +1,6 @@
-/* test_gradients.c - the gradient of each parameter over axes that split tokens, layers or stages: that of
- * one process, in f64, up to the order of sums. The first step of SGD keeps gradients as its moments. */
+/* test_gradients.c - the gradient of each parameter over axes that split tokens, layers, stages or experts:
+ * that of one process, in f64, up to the order of sums. The first step of SGD keeps gradients as its moments.
+ */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -59,31 +60,31 @@ static void equal(const char *axes, const ls_weights *is, const ls_weights *want
     assert_true(compared > 15);
 }
 
-static void of_one_process(ls_build_fn build, const char *units, const char *folder)
+typedef struct lie {
+    const char *axes; /* NULL: the last one */
+    ls_data_parallel data;
+    int slices;
+} lie;
+
+static const lie LIES[] = {
+    { "cp2", LS_DATA_FSDP, 0 }, { "cp2 tp2", LS_DATA_FSDP, 0 }, { "shard2 cp2", LS_DATA_FSDP, 0 },
+    { "pp2", LS_DATA_FSDP, 0 }, { "dp2 pp2", LS_DATA_DDP, 0 },  { "pp2 tp2", LS_DATA_FSDP, 0 },
+    { "dp1", LS_DATA_FSDP, 4 }, { "cp2", LS_DATA_FSDP, 4 },     { "cp2 tp2", LS_DATA_FSDP, 4 },
+    { NULL, LS_DATA_FSDP, 0 },
+};
+
+static void of_one_process(job one, const lie *lies, const char *folder)
 {
-    static const struct {
-        const char *axes;
-        ls_data_parallel data;
-        int slices;
-    } CASES[] = {
-        { "cp2", LS_DATA_FSDP, 0 }, { "cp2 tp2", LS_DATA_FSDP, 0 }, { "shard2 cp2", LS_DATA_FSDP, 0 },
-        { "pp2", LS_DATA_FSDP, 0 }, { "dp2 pp2", LS_DATA_DDP, 0 },  { "pp2 tp2", LS_DATA_FSDP, 0 },
-        { "dp1", LS_DATA_FSDP, 4 }, { "cp2", LS_DATA_FSDP, 4 },     { "cp2 tp2", LS_DATA_FSDP, 4 },
-    };
-    job one = layout(1, 1, 1, LS_DATA_FSDP);
-    one.model.kv_heads = 4;
-    one.build = build;
-    one.o.parallel.units = units;
     one.o.device = "ref";
     one.o.param = one.o.output = one.o.parallel.reduce = LS_F64;
     ls_weights *want = gradients_of(&one, folder);
-    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
+    for (const lie *l = lies; l->axes; l++) {
         job j = one;
         char name[64];
-        j.o.parallel.mesh = mesh_of(CASES[i].axes);
-        j.o.parallel.data = CASES[i].data;
-        j.o.parallel.slices = CASES[i].slices;
-        snprintf(name, sizeof name, "%s %s %d", folder, CASES[i].axes, CASES[i].slices);
+        j.o.parallel.mesh = mesh_of(l->axes);
+        j.o.parallel.data = l->data;
+        j.o.parallel.slices = l->slices;
+        snprintf(name, sizeof name, "%s %s %d %d", folder, l->axes, l->data, l->slices);
         ls_weights *is = gradients_of(&j, name);
         equal(name, is, want);
         ls_weights_close(&is);
@@ -91,16 +92,44 @@ static void of_one_process(ls_build_fn build, const char *units, const char *fol
     ls_weights_close(&want);
 }
 
+static job dense(void)
+{
+    job j = layout(1, 1, 1, LS_DATA_FSDP);
+    j.model.kv_heads = 4;
+    return j;
+}
+
 static void decoder(void **state)
 {
     (void)state;
-    of_one_process(NULL, "class:Block", "decoder");
+    of_one_process(dense(), LIES, "decoder");
 }
 
 static void encoder_and_decoder(void **state)
 {
     (void)state;
-    of_one_process(build_t5, "class:T5Block", "t5");
+    job j = dense();
+    j.build = build_t5;
+    j.o.parallel.units = "class:T5Block";
+    of_one_process(j, LIES, "t5");
+}
+
+/* A Mixtral: each layer has experts, and a router without a bias. */
+static void mixture(void **state)
+{
+    (void)state;
+    static const lie DEALT[] = { { "ep2", LS_DATA_FSDP, 0 },     { "dp2 ep2", LS_DATA_FSDP, 0 },
+                                 { "dp2 ep2", LS_DATA_DDP, 0 },  { "ep2 tp2", LS_DATA_FSDP, 0 },
+                                 { "ep2 cp2", LS_DATA_FSDP, 0 }, { "ep2 pp2", LS_DATA_FSDP, 0 },
+                                 { NULL, LS_DATA_FSDP, 0 } };
+    job j = dense();
+    j.model.tied = j.model.qkv_bias = j.model.output_bias = j.model.mlp_bias = false;
+    j.model.experts = 4;
+    j.model.experts_per_token = 2;
+    j.model.expert_size = 12;
+    j.model.experts_every = 1;
+    j.model.normalize_experts = true;
+    of_one_process(j, DEALT, "mixture");
 }
 
 int main(void)
@@ -108,6 +137,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(decoder),
         cmocka_unit_test(encoder_and_decoder),
+        cmocka_unit_test(mixture),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -68,6 +68,7 @@ static void ranked(void **state)
         const json_t *settings = json_object_get(o, "settings");
         tensor += strstr(text(settings, "parallel.mesh"), "tp") != NULL;
         pipeline += strstr(text(settings, "parallel.mesh"), "pp") != NULL;
+        assert_null(strstr(text(settings, "parallel.mesh"), "ep")); /* it has no experts */
         interleaved += !strcmp(text(settings, "parallel.schedule"), "interleaved");
         ddp += !strcmp(text(settings, "parallel.data"), "ddp");
         if (order(o) == 2) {
@@ -164,9 +165,47 @@ static void what_is_set_stays(void **state)
     free(output);
 }
 
+/* Of a model with experts also the layouts that deal them to ranks. */
+static void experts_are_dealt(void **state)
+{
+    (void)state;
+    const char *path = ls_test_path("experts.yaml"), *lines = ls_test_path("lines.txt");
+    FILE *f = fopen(lines, "w");
+    for (int i = 0; i < 40; i++)
+        fprintf(f, "line %d of 40\n", i);
+    fclose(f);
+    f = fopen(path, "w");
+    fprintf(f,
+            "model: {type: qwen3_moe, layers: 1, heads: 2, kv_heads: 2, hidden_size: 16, mlp_size: 24, "
+            "vocab_size: 258, experts: 4, experts_per_token: 2, expert_size: 8, experts_every: 1}\n"
+            "data: {type: text, train_text: %s, documents: line, tokenizer: bytes, seq_length: 8}\n"
+            "train: {global_batch: 4}\nthreads: 1\nworkers: 4\n",
+            lines);
+    fclose(f);
+    json_t *root;
+    const json_t *o,
+        *all = layouts((ls_plan_command_opts){ .recipe = { .name = path }, .measure = true }, &root);
+    size_t i;
+    int two = 0, four = 0, beside = 0, fits = 0;
+    json_array_foreach(all, i, o)
+    {
+        const char *mesh = text(json_object_get(o, "settings"), "parallel.mesh");
+        two += !strcmp(mesh, "{dp: 2, ep: 2}");
+        four += !strcmp(mesh, "{dp: 1, ep: 4}");
+        beside += strstr(mesh, "tp: 2, ep: 2") != NULL;
+        fits += strstr(mesh, "ep") && !order(o);
+    }
+    /* with a micro-batch of 1, in three ways to split data, with recomputation or not */
+    assert_int_equal(two, 6);
+    assert_int_equal(four, 6);
+    assert_true(beside > 0 && fits >= 12);
+    json_decref(root);
+}
+
 int main(void)
 {
     setenv("LOCKSTEP_CACHE", ls_test_path("cache"), 1);
-    const struct CMUnitTest tests[] = { cmocka_unit_test(ranked), cmocka_unit_test(what_is_set_stays) };
+    const struct CMUnitTest tests[] = { cmocka_unit_test(ranked), cmocka_unit_test(experts_are_dealt),
+                                        cmocka_unit_test(what_is_set_stays) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,4 +1,5 @@
-/* groups.c - rows of kernels for tokens that go to experts: top_k, group_order, dispatch, combine. */
+/* groups.c - rows of kernels for tokens that go to experts: top_k, group_order, received_groups,
+ * dispatch, combine. */
 #include "kernels/groups.h"
 #include "graph/tensor_attrs.h"
 #include "rows_of.h"
@@ -69,6 +70,20 @@ static void run_group_order(const ls_kernel_args *a) /* index -> order, place, o
                   &k, sizeof k);
 }
 
+static void run_received_groups(const ls_kernel_args *a) /* offsets of all ranks -> those here */
+{
+    const ls_received_attrs *r = a->attrs;
+    const int64_t groups = a->out[0].type.dims[0] - 1, own = groups / r->ranks;
+    const received_groups_args k = { .begins = ls_gpu_at(a->in[0].data),
+                                     .offsets = ls_gpu_at(a->out[0].data),
+                                     .ranks = r->ranks,
+                                     .groups = groups,
+                                     .own = own,
+                                     .first = r->position * own };
+    groups_launch(a, "received_groups", "#define X f32\n#define VECTOR 0\n",
+                  ls_gpu_blocks(groups + 1, GROUP_THREADS), &k, sizeof k);
+}
+
 /* ---- dispatch, combine */
 
 static void run_dispatch(const ls_kernel_args *a) /* x, order, place -> y */
@@ -116,6 +131,7 @@ static void run_combine(const ls_kernel_args *a) /* x, order, place -> y */
 const ls_kernel ls_gpu_groups[] = {
     { .op = "top_k", .run = run_top_k, .supports = top_k_supports },
     { .op = "group_order", .run = run_group_order, .workspace = group_order_workspace },
+    { .op = "received_groups", .run = run_received_groups },
     { .op = "dispatch", .run = run_dispatch, .supports = ls_gpu_no_f64 },
     { .op = "combine", .run = run_combine, .supports = ls_gpu_no_f64 },
     { 0 },

@@ -78,6 +78,21 @@ KERNEL(group_places, group_places_args, GROUP_THREADS)
         offsets[g] = (i32)a.n;
 }
 
+/* A thread has an offset: the rows of all ranks before, and of the groups before of its own rank. */
+KERNEL(received_groups, received_groups_args, GROUP_THREADS)
+{
+    const i64 i = BLOCK * GROUP_THREADS + THREAD, rank = i / a.own;
+    const i32 *begins = AT(const i32, a.begins) + a.first;
+    i32 at = 0;
+    if (i > a.groups)
+        return;
+    for (i64 r = 0; r < rank; r++)
+        at += begins[r * (a.groups + 1) + a.own] - begins[r * (a.groups + 1)];
+    if (rank < a.ranks)
+        at += begins[rank * (a.groups + 1) + i % a.own] - begins[rank * (a.groups + 1)];
+    AT(i32, a.offsets)[i] = at;
+}
+
 enum { V = VECTOR ? 16 / (int)sizeof(X) : 1 };
 typedef union piece {
     word16 word;

@@ -17,6 +17,13 @@ typedef struct group_places_args {
     i64 n, groups;
 } group_places_args;
 
+/* received_groups: of the offsets of all ranks, [ranks][groups + 1], where the rows that come from each rank
+ * for `own` groups begin, from group `first` on: [ranks * own + 1]. */
+typedef struct received_groups_args {
+    gpu_address begins, offsets; /* i32 */
+    i64 ranks, groups, own, first;
+} received_groups_args;
+
 /* dispatch: row j of y is row order[j] / k of x. Words of a row; the bits of NaN, for 16-bit types twice. */
 typedef struct dispatch_args {
     gpu_address x, order, y;
