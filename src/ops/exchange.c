@@ -1,6 +1,5 @@
 /* exchange.c - all_to_all: rows that are sorted by group go to the ranks that have their groups, and return.
- * How many rows go where is data: operand 1 has, for each rank, where each of its groups begins. And reader,
- * of weights that meet the rows of several ranks. */
+ * How many rows go where is data: operand 1 has, for each rank, where each of its groups begins. */
 #include "rules.h"
 
 static ls_status infer_all_to_all(ls_infer *i)
@@ -51,32 +50,4 @@ const ls_op ls_op_all_to_all = {
     .grad = grad_all_to_all,
     .cost = ls_cost_move,
     .summary = "Sends rows, sorted by group, to the ranks that have their groups, or back.",
-};
-
-/* The gradients of a value's readers, each rounded to its type, are then added in f32. */
-static void grad_reader(ls_grad *c)
-{
-    const ls_dtype t = ls_type_of(c->g, c->dout[0])->dtype;
-    c->din[0] = ls_cast(c->g, c->dout[0], ls_stat_dtype(t));
-}
-
-static bool view_reader(const ls_infer *i, const ls_tensor *in, ls_tensor *out, int64_t *offset)
-{
-    (void)i;
-    *out = *in;
-    *offset = 0;
-    return true;
-}
-
-const ls_op ls_op_reader = {
-    .name = "reader",
-    .rule = LS_RULE_LATER,
-    .min_in = 1,
-    .max_in = 1,
-    .n_out = 1,
-    .flags = LS_OP_VIEW,
-    .infer = ls_infer_same,
-    .grad = grad_reader,
-    .view = view_reader,
-    .summary = "Is one of several readers of a value, whose gradients are added in f32.",
 };

@@ -133,6 +133,6 @@ extern const ls_op ls_op_cross_entropy_part, ls_op_argmax_part, ls_op_argmax_joi
 extern const ls_op ls_op_max_abs, ls_op_sum_squares, ls_op_norm_from_squares, ls_op_is_finite;
 extern const ls_op ls_op_count_step, ls_op_adam, ls_op_sgd, ls_op_loss_scale_update;
 extern const ls_op ls_op_group_rate, ls_op_lion, ls_op_ema, ls_op_muon_momentum, ls_op_muon, ls_op_adafactor;
-extern const ls_op ls_op_send, ls_op_receive, ls_op_all_to_all, ls_op_reader;
+extern const ls_op ls_op_send, ls_op_receive, ls_op_all_to_all;
 extern const ls_op ls_op_all_gather, ls_op_reduce_scatter, ls_op_all_reduce, ls_op_replicate, ls_op_fork,
     ls_op_to_device, ls_op_to_host;

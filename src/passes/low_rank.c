@@ -71,6 +71,18 @@ static int same_input(const ls_node *out[MOST], const ls_graph *g, const bool *i
     return count;
 }
 
+/* Copies the parameters up to node `end` that are not copied yet, in their order: this is the order in which
+ * they lie in units, and it must be the same in training, where dropout may keep layers apart, and in
+ * evaluation. */
+static void copy_parameters(ls_rewrite *r, int begin, int end)
+{
+    for (int i = begin; i < end; i++) {
+        const ls_node *n = r->from->nodes[i];
+        if (n->op == &ls_op_param && !ls_present(r->map[n->out[0].id]))
+            ls_rewrite_copy(r, n);
+    }
+}
+
 /* Emits them in n's place. Their weights have no operands, so they can stand before it. */
 static void emit_joined(ls_rewrite *r, const bool *inner, const ls_node *n)
 {
@@ -81,6 +93,7 @@ static void emit_joined(ls_rewrite *r, const bool *inner, const ls_node *n)
         ls_rewrite_copy(r, n);
         return;
     }
+    copy_parameters(r, n->id, all[count - 1]->id);
     for (int k = 0; k < count; k++) {
         if (!ls_present(r->map[all[k]->in[1].id]))
             ls_rewrite_copy(r, maker(r->from, all[k]->in[1]));

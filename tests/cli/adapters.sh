@@ -33,6 +33,9 @@ try 0 "${drop[@]}" --set run.name=drop --workers 2
 try 0 "${drop[@]}" --set run.name=dropped --set train.steps=3
 try 0 "${drop[@]}" --set run.name=dropped --workers 4; alike drop dropped
 cmp -s $now/adapter_model.safetensors runs/drop/checkpoints/latest/adapter_model.safetensors && bad "dropout changes nothing"
+# the evaluation of a run, which drops nothing and joins products, reads the parameters where training has them
+try 0 eval runs/drop --json; awk -v a="$(grep -o '"loss":[0-9.]*' out | cut -d: -f2)" -v b="$(sed -n 's/.*"kind":"eval".*"loss":\([0-9.]*\).*/\1/p' runs/drop/metrics.jsonl | tail -n 1)" \
+    'BEGIN { exit !(b > 0 && a - b < 1e-6 && b - a < 1e-6) }' || bad "dropout: another loss than that of the run"
 # an axis tp splits an adapter as its layer
 try 0 train lora.yaml --set run.name=tp --set 'parallel.mesh={dp: 1, tp: 2}' --workers 2; cp err tp
 loss() { sed -n 's/.*"kind":"eval".*"loss":\([0-9.]*\).*/\1/p' "runs/$1/metrics.jsonl" | tail -n 1; }

@@ -50,7 +50,7 @@ dealt() { # WORKERS MESH LIKE OPTIONS
     try 0 train recipe.yaml --set run.name=other --workers "$1" --set "parallel.mesh=$2" "${@:4}"; same_weights other "$3"
 }
 try 0 train recipe.yaml --set run.name=muon --set optimizer.type=muon
-dealt 2 "{ep: 2}" whole
+dealt 2 "{ep: 2}" whole --set parallel.offload=cpu --set optimizer.ema_decay=0.9
 dealt 4 "{dp: 2, ep: 2}" whole --set parallel.data=ddp --set failure.digest_every=1
 dealt 2 "{ep: 2}" whole --set device=emulated
 dealt 4 "{shard: 2, ep: 2}" muon --set optimizer.type=muon
@@ -82,6 +82,14 @@ try 0 plan recipe.yaml --json
 # more operands than a mask has bits
 try 0 train recipe.yaml --set run.name=many --set model.experts=100 --set train.steps=1
 try 0 train recipe.yaml --set run.name=many2 --set model.experts=100 --set train.steps=1 --workers 2 --set "parallel.mesh={tp: 2}"
+
+# adapters beside experts of 4 bits a number: the scopes of a rank's experts are all that differs in its programs
+sizes="--set model.hidden_size=64 --set model.mlp_size=64 --set model.expert_size=64 --set model.shared_expert_size=64"
+try 0 train recipe.yaml --set run.name=base $sizes --set train.steps=1
+packed="$sizes --set model.init=runs/base/checkpoints/latest --set model.base=nf4 --set train.lora.rank=2 --set train.steps=2"
+try 0 train recipe.yaml --set run.name=packed $packed
+try 0 train recipe.yaml --set run.name=packed2 $packed --workers 2 --set "parallel.mesh={ep: 2}"
+cmp runs/packed/checkpoints/latest/adapter_model.safetensors runs/packed2/checkpoints/latest/adapter_model.safetensors || bad "ep: other adapters"
 
 # adapters; what is refused
 try 0 train recipe.yaml --set run.name=lora --set model.init=runs/whole/checkpoints/latest --set train.lora.rank=2

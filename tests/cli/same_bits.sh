@@ -46,6 +46,16 @@ grep '"kind":"eval"' runs/one/metrics.jsonl >evaluations
 try 0 train slices.yaml --set run.name=none --workers 2 --set 'parallel={mesh: {tp: 2}, slices: 0}'
 [ "$(weights none)" != "$(weights one)" ] || bad "tp without slices has the bits of one rank: the text above says nothing"
 has err '^bits   not promised .* parallel.slices keeps them$'
+# beside adapters with dropout, 4-bit weights, moving averages and memory of the host
+sizes=(--set model.hidden_size=128 --set model.mlp_size=128 --set train.steps=2)
+try 0 train slices.yaml --set run.name=base "${sizes[@]}"
+more=("${sizes[@]}" --set model.init=runs/base/checkpoints/latest --set model.base=nf4 --set train.lora.rank=2 --set train.lora.dropout=0.1
+    --set optimizer.ema_decay=0.9 --set eval.ema=true
+    --set parallel.offload=cpu)
+try 0 train slices.yaml --set run.name=more "${more[@]}"
+try 0 train slices.yaml --set run.name=more4 "${more[@]}" --workers 4 --set 'parallel.mesh={cp: 2, tp: 2}'
+evaluated() { sed -n 's/.*"kind":"eval".*"loss":\([0-9.]*\).*/\1/p' "runs/$1/metrics.jsonl" | tail -1; }
+[ -n "$(weights more)" ] && [ "$(weights more4) $(evaluated more4)" = "$(weights more) $(evaluated more)" ] || bad "slices beside adapters: other bits on four ranks"
 try 0 plan slices.yaml; has out '^slices  2; without them a step takes [0-9.]+ [KM]iB, [0-9.]+ GFLOP, [0-9]+ kernels instead of [0-9]+'
 has out '^bits    the same on 1, 2, 4, .* parallel.slices 2 \(up to 2 ranks on axis tp and on axis cp\)$'
 rm -r runs

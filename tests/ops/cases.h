@@ -103,10 +103,10 @@ enum { OP_RANGES = 64 };
 void run_op_in(const ls_device *d, const char *op, const void *attrs, const ls_box *at, int n_in,
                const ls_tensor *in, int n_out, const ls_tensor *out, int n_ranges, const op_range *ranges);
 
-/* Collectives, transfers, replicate, fork and reader have no kernels of their own and no cases here:
+/* Collectives, transfers, replicate and fork have no kernels of their own and no cases here:
  * tests/comm, tests/step/test_ranks.c and test_slices.c have them. */
 static inline bool case_is_over_ranks(const ls_op *op)
 {
     return op->flags & (LS_OP_COLLECTIVE | LS_OP_TRANSFER) || !strcmp(op->name, "replicate") ||
-           !strcmp(op->name, "fork") || !strcmp(op->name, "reader");
+           !strcmp(op->name, "fork");
 }
