@@ -224,7 +224,7 @@ parallel: {units: "class:LlamaDecoderLayer", mesh: {pp: auto}}
 checkpoint: {every_steps: 2}
 threads: 1
 END
-rm -r runs/whole
+mv runs/whole runs/one-process
 "$lockstep" train stages.yaml --set run.name=whole >out 2>err || bad "stages: one process"
 try 0 train stages.yaml $two --set run.name=stages --set parallel.schedule=gpipe; same stages; has err "^ranks +4 on 2 hosts \(mpi\)  mesh pp=4"
 try 0 train stages.yaml $two --set run.name=stages-dp --set 'parallel.mesh={pp: 2, dp: 2}'; same stages-dp
@@ -266,7 +266,7 @@ if "$lockstep" doctor --no-measure --quiet --need curl >out 2>&1; then # a bucke
     rm apart
     for steps in 150 300; do LOCKSTEP_CACHE=$work/after-$steps try 0 "${half[@]}" --set train.steps=$steps; done
     has err "^fetching s3://bucket/runs/half"; has err "^continues after step 150 of 300"; has err "^ranks +4 on 2 hosts"
-    cmp runs/whole/checkpoints/latest/model.safetensors after-300/storage/bucket/runs/half/checkpoints/latest/model.safetensors || bad "$what: other weights"
+    cmp runs/one-process/checkpoints/latest/model.safetensors after-300/storage/bucket/runs/half/checkpoints/latest/model.safetensors || bad "$what: other weights"
     { kill $(ip netns pids left); wait; } 2>/dev/null; unset AWS_ENDPOINT_URL
 fi
 rm -f apart

@@ -190,7 +190,7 @@ static ls_status compare_places(ls_group *g, void *context)
     return s;
 }
 
-/* A rank that reads another's operand where its own lies would add other numbers, without a word. */
+/* A rank that reads another's operand where its own lies would add other numbers, without a message. */
 static void operands_lie_where_other_ranks_read_them(void **state)
 {
     (void)state;

@@ -409,7 +409,7 @@ static ls_status choose_three_or_two(void *context, int most, int *workers)
 static bool blame_the_new(void *context, bool worked, bool may_pass)
 {
     const growth *g = context;
-    assert_int_equal(worked, g->chosen == 0); /* a stop is no failure */
+    assert_int_equal(worked, g->chosen == 0); /* a stop does not count as a failure */
     assert_false(may_pass);
     return !worked && !g->trusts;
 }
