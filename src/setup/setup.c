@@ -142,12 +142,15 @@ ls_status ls_setup_inference(ls_setup *s, ls_recipe *r, int ranks, int rank, int
                                               : (r->train.global_batch + ranks - 1) / ranks;
     snprintf(batch, sizeof batch, "%lld", (long long)each * ranks);
     LS_TRY(ls_recipe_set(r, "train.global_batch", batch, "evaluation"));
-    static const char *const LAYOUT[] = { "parallel.mesh", "parallel.data", "parallel.reshard_after_forward",
-                                          "parallel.bucket", NULL },
-                             *const SPLIT[] = { "parallel.tensor", "parallel.sequence", NULL };
-    LS_TRY(ls_recipe_reset(r, LAYOUT));
-    if (!r->parallel.slices) /* with slices they decide bits on any mesh */
-        LS_TRY(ls_recipe_reset(r, SPLIT));
+    /* with slices the last two decide bits on any mesh; without, they would have no effect on the new one */
+    const char *const layout[] = { "parallel.mesh",
+                                   "parallel.data",
+                                   "parallel.reshard_after_forward",
+                                   "parallel.bucket",
+                                   r->parallel.slices ? NULL : "parallel.tensor",
+                                   "parallel.sequence",
+                                   NULL };
+    LS_TRY(ls_recipe_reset(r, layout));
     LS_TRY(ls_setup_make(s, r, ranks, rank, ranks_per_host));
     s->trainer.eval_only = true;
     s->trainer.recompute = NULL;
