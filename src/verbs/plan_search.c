@@ -213,7 +213,7 @@ static ls_status list(search *s)
     LS_TRY(most_of(&most.expert, s, &a, &a.expert));
     for (a.tensor = 1; a.tensor <= most.tensor; a.tensor *= 2)
         for (a.context = 1; a.context <= most.context; a.context *= 2)
-            for (a.pipeline = 1; a.pipeline <= (a.context > 1 ? 1 : most.pipeline); a.pipeline *= 2)
+            for (a.pipeline = 1; a.pipeline <= most.pipeline; a.pipeline *= 2)
                 for (a.expert = 1; a.expert <= most.expert; a.expert *= 2) {
                     const int64_t parts = a.tensor * a.context * a.pipeline, data = s->ranks / parts;
                     candidate c = { 0 };
