@@ -7,11 +7,11 @@
  *   reduce_scatter  start: tick.  wait: all have ticked; add my slice of every operand.
  *   all_reduce      start: tick.  wait: all have ticked; add the whole of every operand into a result
  *                   elsewhere.
+ *   ... in place    start: tick.  wait: all have ticked; add my piece of every operand into mine; tick, all;
+ *                   copy the other pieces; tick, all.
  *   all_to_all      start: tick.  wait: as each member has ticked, copy the rows that it has for this rank.
  *   send, receive   wait: as the mailbox is empty (full), copy; raise this side's counter of the mailbox.
  *                   To another machine: the same for the sender, whose communication thread empties it.
- *   ... in place    start: tick.  wait: all have ticked; add my piece of every operand into mine; tick, all;
- *                   copy the other pieces; tick, all.
  *
  * A member ticks for a later collective only after it has read the operands of an earlier one. The access
  * rules of comm.h follow from that. */

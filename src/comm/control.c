@@ -204,10 +204,11 @@ int ls_control_blocker(ls_control_block *c, int local)
 {
     int at = local;
     for (int i = 0; i < c->ranks; i++) {
-        int next = atomic_load(&ls_control_record(c, at)->waits_for) - 1;
-        if (next < 0)
+        const ls_rank_record *r = ls_control_record(c, at);
+        const int own = atomic_load(&r->waits_for[0]), next = own ? own : atomic_load(&r->waits_for[1]);
+        if (!next)
             return at;
-        at = next;
+        at = next - 1;
     }
     return local;
 }

@@ -34,7 +34,9 @@ typedef struct ls_rank_record { /* written by its rank */
     _Alignas(64) _Atomic int state;
     _Atomic int pid;             /* 0: a thread of this process */
     _Atomic uint64_t start_time; /* ls_process_start_time: the system reuses pids */
-    _Atomic int waits_for;       /* 1 + the local rank for whose counter it sleeps; 0: none */
+    /* 1 + the local rank for whose counter it sleeps, in its own thread and in the communication thread; 0:
+     * none */
+    _Atomic int waits_for[2];
     /* 1 + rank of another machine that it waits for, and will itself report; 0: none */
     _Atomic int waits_for_remote;
     _Atomic int exec_error;    /* errno of a process that could not execute the program; 0: it could */

@@ -145,7 +145,8 @@ static ls_status sleep_until(ls_axis *a, ls_counters *c, ls_counter which, int p
     double patience = g->deadline, unseen = 0;
     ls_lag_timer lag = { 0 };
     ls_status s = LS_OK;
-    atomic_store(&me->waits_for, a->members[position] - g->first + 1);
+    const int thread = look_meanwhile != NULL; /* 1: the communication thread */
+    atomic_store(&me->waits_for[thread], a->members[position] - g->first + 1);
     atomic_fetch_add(&c->sleepers[which], 1);
     while (s == LS_OK) {
         uint32_t now = atomic_load(&c->count[which]);
@@ -171,7 +172,7 @@ static ls_status sleep_until(ls_axis *a, ls_counters *c, ls_counter which, int p
     if (s == LS_OK)
         ls_lag_end(g, &lag);
     atomic_fetch_sub(&c->sleepers[which], 1);
-    atomic_store(&me->waits_for, 0);
+    atomic_store(&me->waits_for[thread], 0);
     return s;
 }
 

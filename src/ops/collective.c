@@ -287,3 +287,16 @@ ls_value ls_fork(ls_graph *g, ls_value v, int64_t to)
 {
     return ls_graph_apply(g, &ls_op_fork, 1, &v, &(ls_fork_attrs){ to });
 }
+
+void ls_fork_tree(ls_graph *g, ls_value v, int64_t to, int n, ls_value *out, int stride)
+{
+    int left = 1;
+    if (n == 1 || g->status != LS_OK) {
+        *out = v;
+        return;
+    }
+    while (2 * left < n)
+        left *= 2;
+    ls_fork_tree(g, ls_fork(g, v, to), to, left, out, stride);
+    ls_fork_tree(g, ls_fork(g, v, to), to, n - left, out + left * stride, stride);
+}

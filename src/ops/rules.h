@@ -77,6 +77,9 @@ ls_value ls_all_reduce(ls_graph *g, ls_value v, const ls_reduce_attrs *a);
 ls_value ls_replicate(ls_graph *g, ls_value v, const ls_replicate_attrs *a);
 /* v, for readers whose gradients are summed before those of others, in type `to`. */
 ls_value ls_fork(ls_graph *g, ls_value v, int64_t to);
+/* n forks of v in out[0], out[stride], ..: their gradients are added in a balanced tree. (Autodiff alone adds
+ * one after the other.) */
+void ls_fork_tree(ls_graph *g, ls_value v, int64_t to, int n, ls_value *out, int stride);
 
 /* The gradients of all_gather and replicate, given their results' gradient dy. to: the type of the slice that
  * was gathered. */

@@ -191,20 +191,6 @@ static void copy_there(dealer *d, const ls_node *n, const ls_value *in, const vo
     }
 }
 
-/* Forks of one value, whose gradients are added as a balanced tree: passes/autodiff.c adds two at a time. */
-static void fork_tree(ls_graph *g, ls_value v, ls_dtype to, int n, ls_value *out, int stride)
-{
-    int left = 1;
-    if (n == 1 || g->status != LS_OK) {
-        *out = v;
-        return;
-    }
-    while (2 * left < n)
-        left *= 2;
-    fork_tree(g, ls_fork(g, v, to), to, left, out, stride);
-    fork_tree(g, ls_fork(g, v, to), to, n - left, out + left * stride, stride);
-}
-
 /* Groups here: by the rank that sent the rows, then by group. */
 static void deal(dealer *d, const ls_node *n)
 {
@@ -221,7 +207,7 @@ static void deal(dealer *d, const ls_node *n)
         const ls_value w = ls_rewrite_value(&d->r, n->in[WEIGHTS + d->position * own + k]);
         const ls_dtype to = ls_stat_dtype(ls_value_type(g, w).dtype);
         /* (with a fork of its own, so that the sum of its gradients is not in the scope of one expert) */
-        fork_tree(g, ls_fork(g, w, to), to, d->n, in + WEIGHTS + k, own);
+        ls_fork_tree(g, ls_fork(g, w, to), to, d->n, in + WEIGHTS + k, own);
     }
     if (g->status == LS_OK)
         copy_there(d, n, in, &(ls_group_attrs){ .rows = o->rows }, group_order);

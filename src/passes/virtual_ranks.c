@@ -56,17 +56,6 @@ static bool lies_as(const merging *m, ls_value v, ls_placement_kind kind)
     return p && p->p.kind == kind;
 }
 
-/* Gives each of n virtual ranks a fork of v: the leaves of a balanced tree of forks. */
-static void fork_tree(merging *m, ls_value v, int64_t to, int n, ls_value *out)
-{
-    if (n == 1) {
-        *out = v;
-        return;
-    }
-    for (int half = 0; half < 2; half++)
-        fork_tree(m, ls_fork(m->r.to, v, to), to, n / 2, out + half * (n / 2));
-}
-
 static ls_value *operands(merging *m, const ls_node *n, int j)
 {
     ls_value *in = LS_ARENA_ARRAY(&m->r.to->arena, ls_value, n->n_in + 1);
@@ -91,7 +80,7 @@ static bool virtual_alike(merging *m, int i, int j)
 static void shared_by_all(merging *m, ls_value old, ls_value v, int64_t via)
 {
     if (is_float(m, old))
-        fork_tree(m, v, via, m->n, places(m, old));
+        ls_fork_tree(m->r.to, v, via, m->n, places(m, old), 1);
     else
         set_all(m, old, v);
 }
@@ -164,7 +153,7 @@ static void settle(merging *m, const ls_node *n, ls_value old, bool once)
     ls_value *v = places(m, old);
     if (once && is_float(m, old) && lies_as(m, old, LS_REPLICATE)) {
         LS_CHECK(n->op == &ls_op_param, "only a parameter is Replicate without a collective");
-        fork_tree(m, v[0], LS_TO_REDUCE, m->n, v);
+        ls_fork_tree(m->r.to, v[0], LS_TO_REDUCE, m->n, v, 1);
     } else if (!once && lies_as(m, old, LS_INVARIANT)) {
         set_all(m, old,
                 is_float(m, old)

@@ -31,6 +31,7 @@ typedef struct replicas {
     uint64_t *digests; /* [n] */
     int n_sums;
     uint64_t *sums; /* [n_sums] */
+    int *first;     /* [ranks] room: the first rank that has a part */
 } replicas;
 
 /* Tensor i of those that are compared. */
@@ -122,7 +123,8 @@ static ls_status replicas_begin(replicas *r, ls_trainer *t)
     r->n_sums = SUM_SETS + (1 << r->mesh->n) + 1;
     r->digests = ls_sys_calloc((size_t)r->n + 1, sizeof *r->digests);
     r->sums = ls_sys_calloc((size_t)r->n_sums, sizeof *r->sums);
-    LS_TRY(ls_sys_have(r->digests && r->sums ? r->sums : NULL));
+    r->first = ls_sys_calloc(t->group ? (size_t)ls_group_size(t->group) : 1, sizeof *r->first);
+    LS_TRY(ls_sys_have(r->digests && r->sums ? r->first : NULL));
     return ls_pieces_open(&r->pieces, NULL);
 }
 
@@ -132,40 +134,34 @@ static void replicas_end(replicas *r)
     ls_state_lists_release(&r->l);
     free(r->digests);
     free(r->sums);
+    free(r->first);
 }
 
 /* ---- what differs */
 
-/* The first rank before `rank` that has the same part; -1: there is none. */
-static int first_like(const replicas *r, int sum, int rank)
+/* A rank whose number is not that of the first rank with the same part of this sum; -1: there is none. Rank
+ * q's number is all[q * stride]. */
+static int unequal(const replicas *r, int sum, const uint64_t *all, int64_t stride, int ranks)
 {
-    const int64_t part = part_of(r, sum, rank);
-    for (int q = 0; q < rank; q++)
-        if (part_of(r, sum, q) == part)
+    int *first = r->first;
+    for (int q = 0; q < ranks; q++)
+        first[q] = -1;
+    for (int q = 0; q < ranks; q++) {
+        const int64_t part = part_of(r, sum, q); /* (there are no more parts than ranks) */
+        if (first[part] < 0)
+            first[part] = q;
+        else if (all[first[part] * stride] != all[q * stride])
             return q;
+    }
     return -1;
 }
 
 static bool all_agree(const replicas *r, const uint64_t *all, int ranks)
 {
-    for (int s = SUM_SETS; s < r->n_sums; s++)
-        for (int rank = 1; rank < ranks; rank++) {
-            const int q = first_like(r, s, rank);
-            if (q >= 0 && all[q * r->n_sums + s] != all[rank * r->n_sums + s])
-                return false;
-        }
-    return true;
-}
-
-/* A rank whose copy of tensor i is not that of the first rank with this part; -1: there is none. */
-static int other_copy(const replicas *r, int64_t i, const uint64_t *all, int ranks)
-{
-    for (int rank = 1; rank < ranks; rank++) {
-        const int q = first_like(r, sum_of(r, i), rank);
-        if (q >= 0 && all[q * r->n + i] != all[rank * r->n + i])
-            return rank;
-    }
-    return -1;
+    bool agree = true;
+    for (int s = SUM_SETS; s < r->n_sums && agree; s++)
+        agree = unequal(r, s, all + s, r->n_sums, ranks) < 0;
+    return agree;
 }
 
 /* "rank 1 (host b)", "ranks 0, 2 and 3": those of the n ranks of which `wanted` is true. */
@@ -221,7 +217,7 @@ static ls_status replicas_say(const replicas *r, const uint64_t *all, int ranks,
     int64_t first = -1, tensors = 0;
     int like = 0, n = 0;
     for (int64_t i = 0; i < r->n; i++) {
-        const int rank = other_copy(r, i, all, ranks);
+        const int rank = unequal(r, sum_of(r, i), all + i, r->n, ranks);
         tensors += rank >= 0;
         if (rank >= 0 && first < 0) {
             first = i;

@@ -233,6 +233,26 @@ static void a_chain_ends_at_its_culprit(void **state)
     ASSERT_CONTAINS(heard[0], "rank 2: did not come within 0.1 s; rank 0 waited for it in the rows");
 }
 
+/* The communication thread of a rank may wait beside it, and end its wait first. */
+static void each_thread_says_for_whom_it_waits(void **state)
+{
+    (void)state;
+    ls_control_block *c = aligned_alloc(64, (ls_control_bytes(3) + 63) / 64 * 64);
+    assert_non_null(c);
+    memset(c, 0, ls_control_bytes(3));
+    ls_control_init(c, 3);
+    ls_rank_record *first = ls_control_record(c, 0);
+    atomic_store(&first->waits_for[0], 1 + 1);
+    atomic_store(&first->waits_for[1], 1 + 2);
+    assert_int_equal(ls_control_blocker(c, 0), 1);
+    atomic_store(&first->waits_for[1], 0);
+    assert_int_equal(ls_control_blocker(c, 0), 1);
+    atomic_store(&first->waits_for[1], 1 + 2);
+    atomic_store(&first->waits_for[0], 0);
+    assert_int_equal(ls_control_blocker(c, 0), 2);
+    free(c);
+}
+
 static ls_status leaves(ls_group *g, void *context)
 {
     (void)context;
@@ -309,8 +329,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(operands_under_delays),       cmocka_unit_test(the_lost_rank_is_named),
-        cmocka_unit_test(a_chain_ends_at_its_culprit), cmocka_unit_test(leaving_and_failing),
-        cmocka_unit_test(from_the_environment),
+        cmocka_unit_test(a_chain_ends_at_its_culprit), cmocka_unit_test(each_thread_says_for_whom_it_waits),
+        cmocka_unit_test(leaving_and_failing),         cmocka_unit_test(from_the_environment),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
