@@ -1,5 +1,4 @@
-/* plan_simulate.c - see plan_simulate.h. Ranks at one position of a pipeline run the same program, so one of
- * them is compiled for each. */
+/* plan_simulate.c - see plan_simulate.h. */
 #include "plan_simulate.h"
 
 #include <stdio.h>
@@ -12,18 +11,14 @@
 #include "base/str.h"
 #include "base/sys.h"
 #include "pages/simulate_page.h"
-#include "setup/compiled_recipe.h"
+#include "stage_players.h"
 
 enum { SHOWN = 10 };
 
 typedef struct job {
     const ls_plan_command_opts *o;
-    ls_arena arena;
-    ls_compiled_recipe *compiled; /* [n] */
-    int n, made, ranks;
-    int *player_of; /* [ranks] */
-    ls_player *players;
-    const char **lanes;
+    ls_stage_players p;
+    const char **lanes; /* [players] */
     ls_sim_wait *waits;
     ls_sim_result result;
 } job;
@@ -32,14 +27,14 @@ typedef struct job {
 static void ranks_text(ls_str *out, const job *j, int player)
 {
     int count = 0, runs = 0;
-    for (int r = 0; r < j->ranks; r++)
-        count += j->player_of[r] == player;
+    for (int r = 0; r < j->p.ranks; r++)
+        count += j->p.player_of[r] == player;
     ls_str_printf(out, "rank%s ", count == 1 ? "" : "s");
-    for (int r = 0; r < j->ranks; r++) {
-        if (j->player_of[r] != player || (r && j->player_of[r - 1] == player))
+    for (int r = 0; r < j->p.ranks; r++) {
+        if (j->p.player_of[r] != player || (r && j->p.player_of[r - 1] == player))
             continue;
         int end = r;
-        while (end + 1 < j->ranks && j->player_of[end + 1] == player)
+        while (end + 1 < j->p.ranks && j->p.player_of[end + 1] == player)
             end++;
         if (runs++ == 4) {
             ls_str_printf(out, ", ... (%d)", count);
@@ -49,58 +44,21 @@ static void ranks_text(ls_str *out, const job *j, int player)
         if (end > r)
             ls_str_printf(out, "-%d", end);
     }
-    if (j->n > 1)
+    if (j->p.n > 1)
         ls_str_printf(out, " (position %d of the pipeline)", player);
 }
 
-static ls_status make_player(job *j, int k, int rank)
+static ls_status name_lanes(job *j)
 {
-    ls_compiled_recipe *c = &j->compiled[k];
-    LS_TRY(ls_compiled_recipe_make(c, &j->o->recipe, rank, &j->o->where));
-    j->made++;
-    if (j->o->measure)
-        LS_TRY(ls_compiled_recipe_measure(c));
-    const ls_compiled *s = &c->step;
-    if (!(s->plans[LS_MICRO]->seconds > 0))
-        return ls_fail(LS_E_USAGE,
-                       "--simulate plays times, and nothing was measured with %d thread%s: run `lockstep "
-                       "doctor` first, or add --measure or --machine",
-                       s->device.threads, s->device.threads == 1 ? "" : "s");
-    j->players[k] = (ls_player){ .rank = rank,
-                                 .n_programs = 2,
-                                 .programs = { s->plans[LS_MICRO], s->plans[LS_UPDATE] },
-                                 .runs = { ls_compiled_runs(s), 1 } };
-    ls_str text = { 0 };
-    ranks_text(&text, j, k);
-    j->lanes[k] = ls_arena_printf(&j->arena, "%s", ls_str_text(&text));
-    ls_str_release(&text);
-    return ls_arena_status(&j->arena);
-}
-
-/* Compiles for rank 0 and finds which ranks run which program. */
-static ls_status make_players(job *j)
-{
-    ls_compiled_recipe first;
-    LS_TRY(ls_compiled_recipe_make(&first, &j->o->recipe, 0, &j->o->where));
-    const ls_mesh *m = &first.step.parallel.mesh;
-    const char *axis = ls_mesh_axis(m, LS_ROLE_PIPELINE);
-    j->n = first.step.units.sharding.stages > 1 ? first.step.units.sharding.stages : 1;
-    j->ranks = first.ranks;
-    j->player_of = LS_ARENA_ARRAY(&j->arena, int, j->ranks);
-    j->players = LS_ARENA_ARRAY(&j->arena, ls_player, j->n);
-    j->lanes = LS_ARENA_ARRAY(&j->arena, const char *, j->n);
-    j->compiled = LS_ARENA_ARRAY(&j->arena, ls_compiled_recipe, j->n);
-    ls_status s = ls_arena_status(&j->arena);
-    for (int r = 0; r < j->ranks && s == LS_OK; r++)
-        j->player_of[r] = j->n > 1 ? ls_mesh_position(m, r, axis) : 0;
-    ls_compiled_recipe_release(&first);
-    for (int k = 0; k < j->n && s == LS_OK; k++) {
-        int rank = 0;
-        while (j->player_of[rank] != k)
-            rank++;
-        s = make_player(j, k, rank);
+    j->lanes = LS_ARENA_ARRAY(&j->p.arena, const char *, j->p.n);
+    LS_TRY(ls_arena_status(&j->p.arena));
+    for (int k = 0; k < j->p.n; k++) {
+        ls_str text = { 0 };
+        ranks_text(&text, j, k);
+        j->lanes[k] = ls_arena_printf(&j->p.arena, "%s", ls_str_text(&text));
+        ls_str_release(&text);
     }
-    return s;
+    return ls_arena_status(&j->p.arena);
 }
 
 static int longer(const void *pa, const void *pb)
@@ -120,21 +78,21 @@ static const char *what_of(job *j, const ls_player *p, const ls_sim_span *s)
     };
     const char *phase = PHASES[plan->graph->nodes[c->node]->phase];
     if (s->kind == LS_SIM_COLLECTIVE)
-        return ls_arena_printf(&j->arena, "%s over %s, %s", ls_collective_name(c->kind), c->group, phase);
-    return ls_arena_printf(&j->arena, "%s position %d, %s",
+        return ls_arena_printf(&j->p.arena, "%s over %s, %s", ls_collective_name(c->kind), c->group, phase);
+    return ls_arena_printf(&j->p.arena, "%s position %d, %s",
                            s->kind == LS_SIM_SEND ? "room to send to" : "values of", c->peer, phase);
 }
 
 static ls_status find_waits(job *j)
 {
     int room = 0;
-    for (int k = 0; k < j->n; k++)
-        for (int i = 0; i < j->players[k].n_spans; i++) {
-            const ls_sim_span *s = &j->players[k].spans[i];
+    for (int k = 0; k < j->p.n; k++)
+        for (int i = 0; i < j->p.players[k].n_spans; i++) {
+            const ls_sim_span *s = &j->p.players[k].spans[i];
             if (s->kind == LS_SIM_COMPUTE)
                 continue;
-            const char *what = what_of(j, &j->players[k], s);
-            LS_TRY(ls_arena_status(&j->arena));
+            const char *what = what_of(j, &j->p.players[k], s);
+            LS_TRY(ls_arena_status(&j->p.arena));
             int w = 0;
             while (w < j->result.n_waits && (j->waits[w].player != k || strcmp(j->waits[w].what, what)))
                 w++;
@@ -165,7 +123,7 @@ static ls_status simulate_text(const job *j, const ls_ui *ui)
     const ls_sim_result *r = &j->result;
     ls_str out = { 0 };
     ls_str_printf(&out, "%s, simulated: %s a step on %d rank%s%s%s\n", r->name,
-                  ls_format_duration(a, r->seconds), j->ranks, j->ranks == 1 ? "" : "s",
+                  ls_format_duration(a, r->seconds), j->p.ranks, j->p.ranks == 1 ? "" : "s",
                   *r->layout ? ": " : "", r->layout);
     ls_str_printf(&out, "%9s %12s %9s %9s %11s\n", "computes", "collectives", "receives", "sends",
                   "done early");
@@ -192,7 +150,7 @@ static ls_status simulate_json(const job *j, const ls_ui *ui)
     ls_json o = { 0 };
     ls_json_object(&o, NULL);
     ls_json_f64(&o, "seconds", r->seconds);
-    ls_json_int(&o, "ranks", j->ranks);
+    ls_json_int(&o, "ranks", j->p.ranks);
     ls_json_array(&o, "players");
     for (int k = 0; k < r->n; k++) {
         ls_json_object(&o, NULL);
@@ -220,25 +178,27 @@ static ls_status simulate_json(const job *j, const ls_ui *ui)
     return ls_print_result(ui->out, &o.out);
 }
 
-static ls_status simulate_run(job *j, const ls_ui *ui)
+static ls_status simulate_run(job *j, const ls_compiled_recipe *c, const ls_ui *ui)
 {
-    LS_TRY(make_players(j));
-    const ls_compiled_recipe *c = &j->compiled[0];
-    LS_TRY(ls_simulate(&j->arena, j->n, j->players, &c->step.parallel.mesh, j->player_of));
+    for (int k = 0; k < j->p.n; k++)
+        if (!(j->p.compiled[k]->step.plans[LS_MICRO]->seconds > 0))
+            return ls_fail(LS_E_USAGE,
+                           "--simulate plays times, and nothing was measured with %d thread%s: run `lockstep "
+                           "doctor` first, or add --measure or --machine",
+                           c->step.device.threads, c->step.device.threads == 1 ? "" : "s");
+    LS_TRY(name_lanes(j));
     ls_str layout = { 0 };
     if (c->ranks > 1)
         ls_layout_text(&layout, &c->step);
     j->result = (ls_sim_result){ .name = c->recipe->run.name,
-                                 .layout = ls_arena_printf(&j->arena, "%s", ls_str_text(&layout)),
-                                 .n = j->n,
-                                 .players = j->players,
+                                 .layout = ls_arena_printf(&j->p.arena, "%s", ls_str_text(&layout)),
+                                 .n = j->p.n,
+                                 .players = j->p.players,
                                  .lanes = j->lanes };
     ls_str_release(&layout);
-    for (int k = 0; k < j->n; k++)
-        j->result.seconds = j->players[k].seconds > j->result.seconds ? j->players[k].seconds
-                                                                      : j->result.seconds;
+    LS_TRY(ls_stage_players_play(&j->result.seconds, &j->p));
     LS_TRY(find_waits(j));
-    LS_TRY(ls_arena_status(&j->arena));
+    LS_TRY(ls_arena_status(&j->p.arena));
     if (j->o->html) {
         LS_TRY(ls_simulate_page(j->o->html, &j->result));
         ls_log_info("the simulated step is in %s: open it in a browser", j->o->html);
@@ -249,11 +209,16 @@ static ls_status simulate_run(job *j, const ls_ui *ui)
 ls_status ls_plan_simulate(const ls_plan_command_opts *o, const ls_ui *ui)
 {
     job j = { .o = o };
-    ls_arena_init(&j.arena);
-    const ls_status s = simulate_run(&j, ui);
-    for (int k = 0; k < j.made; k++)
-        ls_compiled_recipe_release(&j.compiled[k]);
+    ls_compiled_recipe first;
+    LS_TRY(ls_compiled_recipe_make(&first, &o->recipe, 0, &o->where));
+    ls_status s = o->measure ? ls_compiled_recipe_measure(&first) : LS_OK;
+    if (s == LS_OK) {
+        s = ls_stage_players_make(&j.p, &first, &o->recipe, &o->where, o->measure);
+        if (s == LS_OK)
+            s = simulate_run(&j, &first, ui);
+        ls_stage_players_release(&j.p);
+    }
+    ls_compiled_recipe_release(&first);
     free(j.waits);
-    ls_arena_release(&j.arena);
     return s;
 }

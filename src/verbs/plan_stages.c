@@ -7,7 +7,7 @@
 #include "base/shown.h"
 #include "base/sys.h"
 #include "passes/stages.h"
-#include "plan/message_times.h"
+#include "stage_players.h"
 
 static int64_t stored(const ls_units *u)
 {
@@ -17,84 +17,54 @@ static int64_t stored(const ls_units *u)
     return n;
 }
 
-static int first_rank(const ls_mesh *m, int stage)
+/* What each stage needs, whether all times are known, and the seconds that all ranks together would take if
+ * none waited for another stage. */
+static bool add_stages(ls_plan_stages *out, double *busy, const ls_stage_players *p)
 {
-    int r = 0;
-    while (ls_mesh_position(m, r, ls_mesh_axis(m, LS_ROLE_PIPELINE)) != stage)
-        r++;
-    return r;
-}
-
-typedef struct maker {
-    ls_plan_stages *out;
-    ls_message_times *lines;
-    ls_arena arena;
-    double update; /* the longest */
-    bool known;    /* all times are */
-} maker;
-
-static ls_status add_stage(maker *m, int i, const ls_compiled_recipe *c)
-{
-    const ls_plan *micro = c->step.plans[LS_MICRO], *update = c->step.plans[LS_UPDATE];
-    ls_step_cost cost;
-    ls_step_cost_of(&cost, c);
-    LS_TRY(ls_message_times_of(&m->lines[i], &m->arena, micro));
-    m->known = m->known && cost.seconds > 0;
-    m->update = update->seconds > m->update ? update->seconds : m->update;
-    if (cost.memory.total > m->out->memory.total)
-        m->out->memory = cost.memory;
-    m->out->stages[i] = (ls_plan_stage){ .rank = c->step.parallel.rank,
-                                         .parameters = stored(&c->step.units),
-                                         .flops = cost.flops,
-                                         .seconds = cost.seconds > 0 ? micro->seconds + update->seconds : 0,
-                                         .memory = cost.memory.total };
-    return LS_OK;
-}
-
-/* All ranks of the pipeline compute for `busy` seconds together. */
-static ls_status play(maker *m, int n, ls_step_cost *cost)
-{
-    double seconds, busy = 0;
-    LS_TRY(ls_message_times_play(&seconds, n, m->lines));
-    if (!m->known || !(seconds > 0))
-        return LS_OK;
-    for (int i = 0; i < n; i++)
-        busy += m->lines[i].busy;
-    cost->idle = 1 - busy / (n * seconds);
-    m->out->played = true;
-    cost->seconds = seconds + m->update;
-    return LS_OK;
-}
-
-static ls_status make(maker *m, int n, ls_step_cost *cost, const ls_compiled_recipe *c,
-                      const ls_recipe_arg *recipe, const ls_elsewhere *where, bool measure)
-{
-    LS_TRY(ls_sys_have(m->out->stages = ls_sys_calloc((size_t)n, sizeof *m->out->stages)));
-    m->lines = LS_ARENA_ARRAY(&m->arena, ls_message_times, n);
-    LS_TRY(ls_arena_status(&m->arena));
-    for (int i = 0; i < n; i++) {
-        ls_compiled_recipe other;
-        LS_TRY(ls_compiled_recipe_make(&other, recipe, first_rank(&c->step.parallel.mesh, i), where));
-        ls_status s = measure ? ls_compiled_recipe_measure(&other) : LS_OK;
-        if (s == LS_OK)
-            s = add_stage(m, i, &other);
-        ls_compiled_recipe_release(&other);
-        LS_TRY(s);
+    bool known = true;
+    *busy = 0;
+    for (int i = 0; i < p->n; i++) {
+        const ls_compiled *c = &p->compiled[i]->step;
+        ls_step_cost cost;
+        ls_step_cost_of(&cost, p->compiled[i]);
+        known = known && cost.seconds > 0;
+        if (cost.memory.total > out->memory.total)
+            out->memory = cost.memory;
+        out->stages[i] = (ls_plan_stage){ .rank = c->parallel.rank,
+                                          .parameters = stored(&c->units),
+                                          .flops = cost.flops,
+                                          .memory = cost.memory.total };
+        if (cost.seconds > 0)
+            out->stages[i].seconds = c->plans[LS_MICRO]->seconds + c->plans[LS_UPDATE]->seconds;
+        *busy += out->stages[i].seconds;
     }
-    return play(m, n, cost);
+    return known;
+}
+
+static ls_status make(ls_plan_stages *out, ls_step_cost *cost, ls_stage_players *p)
+{
+    double seconds, busy;
+    LS_TRY(ls_sys_have(out->stages = ls_sys_calloc((size_t)p->n, sizeof *out->stages)));
+    if (!add_stages(out, &busy, p))
+        return LS_OK;
+    LS_TRY(ls_stage_players_play(&seconds, p));
+    cost->seconds = seconds;
+    cost->idle = 1 - busy / (p->n * seconds);
+    out->played = true;
+    return LS_OK;
 }
 
 ls_status ls_plan_stages_make(ls_plan_stages *out, ls_step_cost *cost, const ls_compiled_recipe *c,
                               const ls_recipe_arg *recipe, const ls_elsewhere *where, bool measure)
 {
-    const int n = c->step.units.sharding.stages;
     *out = (ls_plan_stages){ .memory = cost->memory };
-    if (n < 2)
+    if (c->step.units.sharding.stages < 2)
         return LS_OK;
-    maker m = { .out = out, .known = true };
-    ls_arena_init(&m.arena);
-    const ls_status s = make(&m, n, cost, c, recipe, where, measure);
-    ls_arena_release(&m.arena);
+    ls_stage_players p;
+    ls_status s = ls_stage_players_make(&p, c, recipe, where, measure);
+    if (s == LS_OK)
+        s = make(out, cost, &p);
+    ls_stage_players_release(&p);
     if (s != LS_OK)
         ls_plan_stages_release(out);
     return s;

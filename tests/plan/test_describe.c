@@ -7,7 +7,7 @@
 #include "ops/rules.h"
 #include "plan/describe.h"
 #include "plan/internal.h"
-#include "plan/message_times.h"
+#include "plan/simulate.h"
 #include "support/support.h"
 
 static const ls_identity UNIT = { .what = LS_IS_UNIT }, GRADIENT = { .what = LS_IS_GRADIENT };
@@ -268,27 +268,61 @@ static void documents(void **state)
     release(g, p);
 }
 
+/* A program of messages to and from the other rank, each of half a second, with a kernel before each and one
+ * at the end. */
+typedef struct line {
+    ls_step steps[7];
+    ls_plan_collective messages[3];
+    ls_graph graph;
+    ls_plan plan;
+} line;
+
+static void make_line(line *l, int peer, const bool sends[3], const double before[3], double after)
+{
+    *l = (line){ .graph = { .name = "micro" } };
+    for (int i = 0; i < 3; i++) {
+        l->steps[2 * i] = (ls_step){ .collective = -1, .seconds = before[i] };
+        l->steps[2 * i + 1] = (ls_step){ .collective = i, .part = LS_PART_WAIT };
+        l->messages[i] = (ls_plan_collective){
+            .kind = sends[i] ? LS_SEND : LS_RECEIVE, .group = "pp", .n = 2, .peer = peer, .own = 0.5
+        };
+    }
+    l->steps[6] = (ls_step){ .collective = -1, .seconds = after };
+    l->plan = (ls_plan){
+        .graph = &l->graph, .steps = l->steps, .n_steps = 7, .collectives = l->messages, .n_collectives = 3
+    };
+}
+
+static ls_status play_two(const line *first, const line *second, double *seconds)
+{
+    const ls_mesh mesh = { .n = 1, .axes = { { .name = "pp", .size = 2 } }, .roles = { LS_ROLE_PIPELINE } };
+    ls_player two[] = { { .rank = 0, .n_programs = 1, .programs = { &first->plan }, .runs = { 1 } },
+                        { .rank = 1, .n_programs = 1, .programs = { &second->plan }, .runs = { 1 } } };
+    ls_arena arena;
+    ls_arena_init(&arena);
+    const ls_status s = ls_simulate(&arena, 2, two, &mesh, (int[]){ 0, 1 });
+    *seconds = two[0].seconds > two[1].seconds ? two[0].seconds : two[1].seconds;
+    ls_arena_release(&arena);
+    return s;
+}
+
 /* Two programs that send to each other through mailboxes of one place. */
 static void programs_that_wait_for_messages(void **state)
 {
     (void)state;
-    ls_message_time first[] = { { .before = 1, .seconds = 0.5, .sends = true, .peer = 1, .offset = 0 },
-                                { .before = 1, .seconds = 0.5, .sends = true, .peer = 1, .offset = 0 },
-                                { .before = 0, .seconds = 0.5, .sends = false, .peer = 1, .offset = 0 } },
-                    second[] = { { .before = 0, .seconds = 0.5, .sends = false, .peer = 0, .offset = 0 },
-                                 { .before = 4, .seconds = 0.5, .sends = false, .peer = 0, .offset = 0 },
-                                 { .before = 2, .seconds = 0.5, .sends = true, .peer = 0, .offset = 0 } };
-    const ls_message_times two[] = { { .events = first, .n = 3, .after = 1 }, { .events = second, .n = 3 } };
+    line first, second;
     double seconds;
+    make_line(&first, 1, (bool[]){ true, true, false }, (double[]){ 1, 1, 0 }, 1);
+    make_line(&second, 0, (bool[]){ false, false, true }, (double[]){ 0, 4, 2 }, 0);
     /* sent at 1.5, taken at 2; sent at 3.5, taken at 6.5; sent at 9, taken at 9.5 */
-    ASSERT_OK(ls_message_times_play(&seconds, 2, two));
+    ASSERT_OK(play_two(&first, &second, &seconds));
     assert_true(seconds == 10.5);
-    /* 3 s later: the second message waits for the first to be taken */
-    second[0].before = 5;
-    ASSERT_OK(ls_message_times_play(&seconds, 2, two));
+    /* 5 s later: the second message waits for the first to be taken */
+    second.steps[0].seconds = 5;
+    ASSERT_OK(play_two(&first, &second, &seconds));
     assert_true(seconds == 5.5 + 4.5 + 2.5 + 0.5 + 1);
-    first[1].sends = false; /* both wait for each other */
-    ASSERT_FAILS(ls_message_times_play(&seconds, 2, two), LS_E_INTERNAL, "program 0 of 2 waits for ever");
+    first.messages[1].kind = LS_RECEIVE; /* both wait for each other */
+    ASSERT_FAILS(play_two(&first, &second, &seconds), LS_E_INTERNAL, "waits for ever in step");
 }
 
 int main(void)

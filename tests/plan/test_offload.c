@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "plan/planned.h"
-#include "simulate.h"
+#include "tags.h"
 #include "support/support.h"
 
 enum { N = 64, UNITS = 5, BYTES = 4 * N };
@@ -125,7 +125,7 @@ static void they_overlap_kernels(void **state)
                 ls_graph *g = step(ranks);
                 ls_plan *p;
                 ASSERT_OK(ls_plan_create(&p, g, &APART, &(ls_plan_opts){ .parallel = &parallel }));
-                simulate(p);
+                check_tags(p);
                 check_order(p, ranks, prefetch);
                 release(p, g);
             }
@@ -140,7 +140,7 @@ static void they_are_copies_in_host_memory(void **state)
         ls_graph *g = step(ranks);
         ls_plan *p;
         ASSERT_OK(ls_plan_create(&p, g, &DEVICE, &(ls_plan_opts){ .parallel = &parallel }));
-        simulate(p);
+        check_tags(p);
         assert_int_equal(p->n_transfers, 0);
         for (int i = 0; i < p->n_steps; i++)
             if (p->graph->nodes[p->steps[i].node]->op->flags & LS_OP_TRANSFER) {
@@ -226,7 +226,7 @@ static void any_program(void **state)
         ls_graph *g = random_graph();
         ls_plan *p;
         ASSERT_OK(ls_plan_create(&p, g, &APART, &(ls_plan_opts){ .parallel = &parallel }));
-        simulate(p);
+        check_tags(p);
         for (int t = 0; t < p->n_transfers; t++)
             overlapping += kernels_between(p, p->transfers[t].start, p->transfers[t].wait) > 0;
         release(p, g);

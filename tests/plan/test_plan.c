@@ -100,7 +100,7 @@ static void sums_in_place(void **state)
             ls_output(g, "y", ls_exp(g, head));
         ls_plan *p = plan_of(g);
         const ls_location *flat = place_of(p, "pack", 0), *sum = place_of(p, "add", 0),
-                       *first = place_of(p, "linear_dw", 0), *second = place_of(p, "linear_dw", 1);
+                          *first = place_of(p, "linear_dw", 0), *second = place_of(p, "linear_dw", 1);
         assert_int_equal(sum->alloc, flat->alloc);
         assert_int_equal(sum->offset, 64);
         const ls_location *in_place = read_later ? second : first, *elsewhere = read_later ? first : second;

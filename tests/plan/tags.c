@@ -1,5 +1,5 @@
-/* simulate.c - see simulate.h. */
-#include "simulate.h"
+/* tags.c - see tags.h. */
+#include "tags.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -181,7 +181,7 @@ static void check_step(const ls_plan *p, memory *m, int i)
     }
 }
 
-void simulate(const ls_plan *p)
+void check_tags(const ls_plan *p)
 {
     const ls_graph *g = p->graph;
     memory m = memory_like(p);
