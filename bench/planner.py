@@ -4,8 +4,10 @@
 One host: the ranks of this machine. Two hosts: two network namespaces with a core of this machine each, and a cable
 of 1 Gbit/s between them (tbf). A machine of one core, a user who is not root, or a missing tool leaves those out,
 and says so. Kernels and collectives are measured first, in a cache of its own; then each case is planned, and
-trained for STEPS steps. The median and the least of the steps are printed, and predicted / least: others on the
-machine make steps longer, never shorter. Measure on a machine that does nothing else. WORDs choose cases."""
+trained for STEPS steps. A processor that is shared, or whose clock changes, computes the same kernel in times that
+differ by half within an hour. So all of it is done in ROUNDS rounds, each with kernels measured anew, and the medians
+of the rounds are compared: predicted, and the median step of each round. The least and the greatest of the rounds are
+printed beside them. Measure on a machine that does nothing else. WORDs choose cases; ROUNDS is in the environment."""
 
 import json
 import os
@@ -15,6 +17,7 @@ import subprocess
 import sys
 import tempfile
 
+ROUNDS = int(os.environ.get("ROUNDS", "5"))
 STEPS, SKIPPED, RATE = 14, 3, "1gbit"
 LEFT, RIGHT = "10.79.3.1", "10.79.3.2"
 RECIPE = """
@@ -104,12 +107,57 @@ def steps_of(work, name):
     return [row["seconds"] for row in rows if row["kind"] == "step"][SKIPPED:]
 
 
+def measure_machine(lockstep, work, cores):
+    """Kernels of this machine, and two.yaml of the two hosts, both measured anew."""
+    shutil.rmtree(os.environ["LOCKSTEP_CACHE"], ignore_errors=True)
+    run([lockstep, "launch", "--workers", "2", lockstep, "doctor"], cwd=work)
+    if cores:
+        on_hosts(work, cores, 2, [lockstep, "doctor", "--write-machine", "two.yaml"])
+
+
+def predict_and_train(lockstep, work, cores, case):
+    """The predicted time of a step and the median of those trained, in ms."""
+    _, hosts, each, settings = case
+    common = ["--workers", str(hosts * each)]
+    for text in settings + ([] if hosts == 1 else ["threads=1"]):
+        common += ["--set", text]
+    place = ["--machine", "two.yaml", "--ranks-per-host", str(each)] if hosts > 1 else []
+    plan = json.loads(run([lockstep, "plan", "step.yaml", "--json", "--measure"] + common + place, cwd=work))
+    shutil.rmtree(os.path.join(work, "runs", "case"), ignore_errors=True)
+    train = [lockstep, "train", "step.yaml", "-q", "--set", "run.name=case", "--set", f"train.steps={STEPS}"] + common
+    if hosts > 1:
+        on_hosts(work, cores, each, train)
+    else:
+        run(train, cwd=work)
+    return 1e3 * plan["rank"]["seconds"], 1e3 * statistics.median(steps_of(work, "case"))
+
+
+def table(cases, found, rounds):
+    print(f"\nmilliseconds, medians of {rounds} rounds (least to greatest)")
+    print(f"{'case':20} {'predicted':>22} {'measured':>22}   predicted / measured")
+    for case in cases:
+        predicted, measured = zip(*found[case[0]])
+        cells = []
+        for times in (predicted, measured):
+            cells.append("%5.0f (%.0f to %.0f)" % (statistics.median(times), min(times), max(times)))
+        ratio = statistics.median(predicted) / statistics.median(measured)
+        print("%-20s %22s %22s %10.2f" % (case[0], cells[0], cells[1], ratio))
+
+
 def main():
     lockstep = os.path.abspath(os.path.join(sys.argv[1], "lockstep"))
     only = sys.argv[2:]
     why = why_one_host()
     if not why:
         alone()
+    cases = []
+    for case in CASES:
+        if only and not any(word in case[0] for word in only):
+            continue
+        if case[1] > 1 and why:
+            print(f"{case[0]:20} skipped: {why}")
+            continue
+        cases.append(case)
     with tempfile.TemporaryDirectory(prefix="lockstep-planner-") as work:
         os.environ |= {
             "LOCKSTEP_CACHE": os.path.join(work, "cache"),
@@ -118,37 +166,18 @@ def main():
         }
         with open(os.path.join(work, "step.yaml"), "w", encoding="utf-8") as f:
             f.write(RECIPE)
-        run([lockstep, "launch", "--workers", "2", lockstep, "doctor"], cwd=work)
-        cores = None
-        if not why:
-            cores = make_hosts(work)
-            on_hosts(work, cores, 2, [lockstep, "doctor", "--write-machine", "two.yaml"])
+        cores = None if why else make_hosts(work)
+        found = {case[0]: [] for case in cases}
+        for number in range(ROUNDS):
+            measure_machine(lockstep, work, cores)
+            for case in cases:
+                found[case[0]].append(predict_and_train(lockstep, work, cores, case))
+                row = found[case[0]][-1]
+                print("round %d of %d  %-20s %6.0f %6.0f ms" % ((number + 1, ROUNDS, case[0]) + row), flush=True)
+        if cores:
             with open(os.path.join(work, "two.yaml"), encoding="utf-8") as f:
                 print(f.read())
-        print(f"{'case':20} {'predicted':>10} {'median':>10} {'least':>10} ms   predicted / least")
-        for number, (name, hosts, each, sets) in enumerate(CASES):
-            if only and not any(word in name for word in only):
-                continue
-            if hosts > 1 and why:
-                print(f"{name:20} skipped: {why}")
-                continue
-            settings = ["--workers", str(hosts * each)]
-            for text in sets + ([] if hosts == 1 else ["threads=1"]):
-                settings += ["--set", text]
-            place = ["--machine", "two.yaml", "--ranks-per-host", str(each)] if hosts > 1 else []
-            plan = [lockstep, "plan", "step.yaml", "--json", "--measure"]
-            plan = json.loads(run(plan + settings + place, cwd=work))
-            named = f"case-{number}"
-            train = [lockstep, "train", "step.yaml", "-q", "--set", f"run.name={named}"]
-            train += ["--set", f"train.steps={STEPS}"] + settings
-            if hosts > 1:
-                on_hosts(work, cores, each, train)
-            else:
-                run(train, cwd=work)
-            times = steps_of(work, named)
-            predicted, least = plan["rank"]["seconds"], min(times)
-            row = (1e3 * predicted, 1e3 * statistics.median(times), 1e3 * least, predicted / least)
-            print("%-20s %10.1f %10.1f %10.1f %10.2f" % ((name,) + row), flush=True)
+        table(cases, found, ROUNDS)
 
 
 main()
