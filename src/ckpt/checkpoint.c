@@ -59,6 +59,7 @@ struct ls_saving {
     ls_folder folder; /* made by rank 0 */
     ls_group *group;
     ls_ranges ranges;
+    ls_away away; /* send NULL: all ranks see the folder */
 };
 
 /* Adds the checkpoint's name to the message of a failed part of a save. */
@@ -67,17 +68,28 @@ static ls_status of_saving(const ls_saving *v, ls_status s)
     return s == LS_OK || s == LS_E_PEER ? s : ls_fail_in(s, "saving checkpoint %s", v->folder.dir);
 }
 
+/* Whether this rank makes the folder: rank 0 does, and of hosts that share none the first rank of each. */
+static bool makes_folder(const ls_saving *v)
+{
+    return v->ranges.rank == 0 || (v->away.send && ls_group_local_rank(v->group) == 0);
+}
+
 static ls_status make_files(ls_saving *v)
 {
     ls_checkpoint_clean(v->folder.parent);
     LS_TRY(ls_folder_begin(&v->folder));
+    if (v->ranges.rank)
+        return LS_OK;
+    if (v->away.send)
+        LS_TRY(v->away.clear(v->away.context, v->folder.name));
     return ls_ranges_create(&v->ranges);
 }
 
 /* When rank 0 has made its files. */
 static ls_status find_files(ls_saving *v)
 {
-    LS_TRY(ls_ranges_find(&v->ranges));
+    if (!v->away.send)
+        LS_TRY(ls_ranges_find(&v->ranges));
     return v->ranges.per_rank && v->ranges.rank > 0 ? ls_ranges_create(&v->ranges) : LS_OK;
 }
 
@@ -92,12 +104,14 @@ ls_status ls_saving_begin(ls_saving **out, const char *dir, const ls_checkpoint_
     if (s == LS_OK)
         s = ls_ranges_init(&v->ranges, v->folder.unfinished, c, g ? ls_group_rank(g) : 0,
                            g ? ls_group_size(g) : 1);
-    v->folder.replace = c->replace;
+    if (c->away && g)
+        v->away = *c->away;
+    v->folder.replace = c->replace || (v->away.send && v->ranges.rank); /* a copy that was fetched */
     if (c->per_rank) /* (the sizes of the other ranks' files are not known) */
         s = ls_checkpoint_together(g, of_saving(v, s));
     if (s == LS_OK)
         s = ls_ranges_list(&v->ranges, g);
-    if (s == LS_OK && v->ranges.rank == 0)
+    if (s == LS_OK && makes_folder(v))
         s = make_files(v);
     s = ls_checkpoint_together(g, of_saving(v, s));
     if (s == LS_OK)
@@ -107,16 +121,45 @@ ls_status ls_saving_begin(ls_saving **out, const char *dir, const ls_checkpoint_
     return s;
 }
 
-ls_status ls_saving_write(ls_saving *v) { return of_saving(v, ls_ranges_write(&v->ranges)); }
+static ls_status send_file(const ls_saving *v, const char *file)
+{
+    char *path = ls_path_join(v->folder.unfinished, file);
+    const ls_status s = path ? v->away.send(v->away.context, v->folder.name, file, path) : ls_sys_have(path);
+    free(path);
+    return s;
+}
+
+/* This rank's files of tensors; rank 0's texts, which are behind those of all ranks. */
+static ls_status send_files(const ls_saving *v)
+{
+    const ls_ranges *w = &v->ranges;
+    for (int l = 0; l < w->n_lists; l++)
+        LS_TRY(send_file(v, w->layouts[l].files->name));
+    for (int k = w->n_lists * w->ranks; k < w->manifest.n_files; k++)
+        LS_TRY(send_file(v, w->manifest.files[k].name));
+    return LS_OK;
+}
+
+ls_status ls_saving_write(ls_saving *v)
+{
+    ls_status s = ls_ranges_write(&v->ranges);
+    if (s == LS_OK && v->away.send && !v->ranges.gone)
+        s = send_files(v);
+    return of_saving(v, s);
+}
 
 ls_status ls_saving_collect(ls_saving *v) { return of_saving(v, ls_ranges_collect(&v->ranges, v->group)); }
 
 ls_status ls_saving_commit(ls_saving *v)
 {
-    ls_status s = v->ranges.rank == 0 ? ls_ranges_prove(&v->ranges) : LS_OK;
-    if (s == LS_OK && v->ranges.rank == 0)
+    if (v->ranges.rank)
+        return LS_OK;
+    ls_status s = v->away.send ? LS_OK : ls_ranges_prove(&v->ranges); /* (the others' files are elsewhere) */
+    if (s == LS_OK)
         s = ls_ranges_write_manifest(&v->ranges);
-    if (s == LS_OK && v->folder.begun)
+    if (s == LS_OK && v->away.send)
+        s = send_file(v, LS_MANIFEST);
+    if (s == LS_OK)
         s = ls_folder_commit(&v->folder);
     return of_saving(v, s);
 }

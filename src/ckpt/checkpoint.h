@@ -44,6 +44,16 @@ typedef struct ls_beside {
     char *name, *path, *text;
 } ls_beside;
 
+/* Where the files of a checkpoint go whose ranks are on hosts that share no folder. Each rank writes its own
+ * files to `dir` on its host, and sends them. Rank 0 sends the manifest when all others are there. */
+typedef struct ls_away {
+    /* Rank 0, before the ranks write: removes what is there under this name. */
+    ls_status (*clear)(void *context, const char *name);
+    /* Sends file `file` of checkpoint `name`, which is at `path`. In any thread. */
+    ls_status (*send)(void *context, const char *name, const char *file, const char *path);
+    void *context;
+} ls_away;
+
 typedef struct ls_checkpoint_contents {
     const char *config, *trainer; /* JSON texts; those of rank 0 are written */
     const ls_beside *beside;      /* [n_beside], copied; those of rank 0 are written */
@@ -55,6 +65,7 @@ typedef struct ls_checkpoint_contents {
     uint64_t max_file;   /* bytes of a file; larger lists are written as shards. 0: no limit */
     bool per_rank;       /* each rank writes its ranges to separate files */
     bool replace;        /* replace a checkpoint that has the name already */
+    const ls_away *away; /* with per_rank; NULL: all ranks see `dir` */
 } ls_checkpoint_contents;
 
 /* What a save has written. The digests are of the values (ckpt/element_digest.h): equal ones on any number of

@@ -12,6 +12,7 @@
 #include "base/str.h"
 #include "base/sys.h"
 #include "loop.h"
+#include "record/remote_hosts.h"
 #include "setup/base.h"
 #include "setup/export_model.h"
 
@@ -75,12 +76,25 @@ static ls_status export_to(const ls_loop *l, const char *key, const char *checkp
                                : ls_fail_in(s, "%s", key);
 }
 
+/* Fetches the files of ranks on other hosts, which share no folder with this one. */
+static ls_status complete(const ls_loop *l)
+{
+    return l->snapshots.apart ? ls_remote_complete(l->snapshots.remote) : LS_OK;
+}
+
 ls_status ls_loop_export(ls_loop *l, bool replace)
 {
     const char *name = l->recipe->checkpoint.export_to;
-    if (!*name || l->run->rank)
+    if (l->run->rank)
         return LS_OK;
-    return export_to(l, "checkpoint.export", "checkpoints/latest", name, replace);
+    if (complete(l) != LS_OK) {
+        if (*name)
+            return ls_fail_in(LS_E_IO, "checkpoint.export");
+        ls_log_warn("%s; the checkpoints here have the files of this host's ranks only, and the same command "
+                    "fetches the others",
+                    ls_error_message());
+    }
+    return !*name ? LS_OK : export_to(l, "checkpoint.export", "checkpoints/latest", name, replace);
 }
 
 /* ---- at each improvement */
@@ -117,6 +131,8 @@ ls_status ls_loop_export_best(ls_loop *l, int64_t epoch, double value)
         return LS_OK;
     fill_in(&name, l->recipe->checkpoint.export_best, l, epoch, value);
     ls_status s = ls_str_status(&name);
+    if (s == LS_OK)
+        s = complete(l);
     if (s == LS_OK)
         s = export_to(l, "checkpoint.export_best", "checkpoints/best", name.data, true);
     ls_str_release(&name);

@@ -15,6 +15,7 @@
 #include "ckpt/checkpoint_head.h"
 #include "data_record.h"
 #include "module_record.h"
+#include "net/s3.h"
 #include "record/remote.h"
 #include "record/step_folder.h"
 #include "setup/base.h"
@@ -446,14 +447,14 @@ ls_status ls_resume_find_again(char path[4096], const ls_recipe *r, const ls_res
     return path[0] ? LS_OK : ls_resume_find(path, r, asked);
 }
 
-/* Advice for a damaged checkpoint. Lockstep does not fall back to an older one by itself. */
-enum { ADVICE_ROOM = 4096 + 256 };
-static const char *advice(char text[ADVICE_ROOM], const char *path)
+enum { ADVICE_ROOM = 4096 + 256 }; /* of what to do with a damaged checkpoint */
+static const char *advice(char text[ADVICE_ROOM], const char *path, const ls_recipe *r)
 {
-    snprintf(text, ADVICE_ROOM,
-             "Lockstep does not fall back to an older checkpoint by itself: delete %s, and the run continues "
-             "from the checkpoint before it; or use --resume CHECKPOINT with another run.name",
-             path);
+    snprintf(
+        text, ADVICE_ROOM,
+        "Lockstep does not fall back to an older checkpoint by itself: delete %s%s, and the run continues "
+        "from the checkpoint before it; or use --resume CHECKPOINT with another run.name",
+        path, ls_s3_is(r->run.storage) ? ", on every host and in the bucket" : "");
     return text;
 }
 
@@ -471,7 +472,7 @@ ls_status ls_resume_load(ls_resume_point *out, ls_resume_change *change, const c
                            r->checkpoint.verify == LS_VERIFY_CHOICE_FULL ? LS_VERIFY_LOADED : LS_VERIFY_SIZES,
                            t->group);
     if (s != LS_OK)
-        return s == LS_E_FORMAT ? ls_fail(s, "%s. %s", ls_error_message(), advice(text, path)) : s;
+        return s == LS_E_FORMAT ? ls_fail(s, "%s. %s", ls_error_message(), advice(text, path, r)) : s;
     if (!c.optimizer) {
         s = ls_fail(
             LS_E_FORMAT,
@@ -484,7 +485,7 @@ ls_status ls_resume_load(ls_resume_point *out, ls_resume_change *change, const c
     LS_TRY_TO(s, check_unchanged(change, j, path, t, r, now), done);
     LS_TRY_TO(s, ls_base_check(&c, r, &t->compiled.units), done);
     LS_TRY_TO(s, ls_base_join(&c, r, t->group, &base), done);
-    LS_TRY_TO(s, ls_trainer_load_state(t, &c, advice(text, path)), done);
+    LS_TRY_TO(s, ls_trainer_load_state(t, &c, advice(text, path, r)), done);
     t->skips = json_integer_value(json_object_get(j, "skips"));
     t->bad_skips = json_integer_value(json_object_get(j, "nonfinite_skips"));
     read_point(out, j);

@@ -3,9 +3,11 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/background.h"
 #include "base/log.h"
+#include "base/sys.h"
 #include "setup/base.h"
 #include "setup/companions.h"
 #include "setup/setup.h"
@@ -28,6 +30,18 @@ void ls_snapshots_compare(ls_snapshots *s, const ls_recipe *r, const ls_dataset 
         ls_metric_list_release(&row.eval);
         free(dir);
     }
+}
+
+ls_status ls_snapshots_continue(ls_snapshots *s, const char *checkpoint)
+{
+    if (!s->apart)
+        return LS_OK;
+    char *from = ls_snapshots_path(s, s->from);
+    if (from && !strcmp(from, checkpoint))
+        s->latest = s->from;
+    const ls_status status = ls_sys_have(from);
+    free(from);
+    return status;
 }
 
 ls_status ls_snapshot_among_best(ls_snapshots *s, ls_rundir *d, ls_group *g, const ls_recipe *r,

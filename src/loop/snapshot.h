@@ -9,6 +9,11 @@
  * other data than `train` and `eval` (NULL: not compared) gets NAN. Only rank 0 has a list. */
 void ls_snapshots_compare(ls_snapshots *s, const ls_recipe *r, const ls_dataset *train,
                           const ls_dataset *eval);
+/* The run continues from the checkpoint at this path ("": from none). If it is the run's own, and the hosts
+ * share no folder, it is not replaced: its weights are the same, and meanwhile the bucket would have none.
+ * Local. */
+ls_status ls_snapshots_continue(ls_snapshots *s, const char *checkpoint);
+
 /* *yes: whether a checkpoint of an epoch with this row would be among the checkpoint.keep_best best ones.
  * Collective. */
 ls_status ls_snapshot_among_best(ls_snapshots *s, ls_rundir *d, ls_group *g, const ls_recipe *r,

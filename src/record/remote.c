@@ -12,6 +12,7 @@
 #include "base/oserror.h"
 #include "base/str.h"
 #include "base/sys.h"
+#include "ckpt/checkpoint.h"
 #include "net/s3.h"
 #include "record/rundir.h"
 #include "record/step_folder.h"
@@ -122,6 +123,41 @@ bool ls_remote_has_step(const ls_remote *r, int64_t step)
     return ls_remote_has(r, ls_step_folder(name, step));
 }
 
+bool ls_remote_has_all(const ls_remote *r, const char *name)
+{
+    ls_str folder = { 0 };
+    ls_str_printf(&folder, "%s/" LS_REMOTE_CHECKPOINTS "/%s", r->folder, name);
+    const bool all = ls_remote_has(r, name) &&
+                     ls_checkpoint_verify(ls_str_text(&folder), LS_VERIFY_SIZES, NULL) == LS_OK;
+    ls_str_release(&folder);
+    return all;
+}
+
+static bool has_all_of(const ls_remote *r, int64_t step)
+{
+    char name[LS_STEP_FOLDER_ROOM];
+    return ls_remote_has_all(r, ls_step_folder(name, step));
+}
+
+bool ls_remote_is_there(const ls_s3_list *l, const char *key)
+{
+    for (size_t i = 0; i < l->n; i++)
+        if (!strcmp(l->at[i].key, key))
+            return true;
+    return false;
+}
+
+ls_status ls_remote_manifests(ls_remote *r, const char *key, char **here, size_t *n, char **there, size_t *m)
+{
+    char *path = ls_path_join(r->folder, key);
+    *here = *there = NULL;
+    ls_status s = path ? ls_file_read(here, n, path) : ls_fail(LS_E_MEMORY, "%s: out of memory", r->storage);
+    if (s == LS_OK)
+        s = ls_s3_get(there, m, r->s3, key);
+    free(path);
+    return s;
+}
+
 ls_status ls_remote_steps(const ls_remote *r, int64_t **steps, size_t *n)
 {
     char *folder = ls_path_join(r->folder, LS_REMOTE_CHECKPOINTS);
@@ -186,7 +222,7 @@ static ls_status find_best(ls_remote *r, const ls_s3_list *l, int64_t *step)
     LS_TRY(ls_s3_get(&name, &size, r->s3, LINK));
     best = ls_step_folder_parse(name);
     free(name);
-    for (size_t i = 0; best >= 0 && i < l->n && !ls_remote_has_step(r, best); i++)
+    for (size_t i = 0; best >= 0 && i < l->n && !has_all_of(r, best); i++)
         if (ls_remote_step_of(l->at[i].key, &file) == best && !strcmp(file, LS_REMOTE_MANIFEST))
             *step = best;
     return LS_OK;
@@ -211,29 +247,103 @@ static ls_status fetch_link(ls_remote *r, const ls_s3_object *o, int64_t comes, 
     return s;
 }
 
+/* Fetches the files of a step's checkpoint to a folder; unless `all`, only those that are not there. */
+static ls_status fetch_files(ls_remote *r, const ls_s3_list *l, int64_t step, const char *folder, bool all)
+{
+    ls_status s = LS_OK;
+    for (size_t i = 0; s == LS_OK && i < l->n; i++) {
+        const char *file;
+        if (ls_remote_step_of(l->at[i].key, &file) != step || strchr(file, '/'))
+            continue;
+        char *path = ls_path_join(folder, file);
+        s = path ? LS_OK : ls_fail(LS_E_MEMORY, "%s: out of memory", r->storage);
+        if (s == LS_OK && (all || !ls_file_exists(path) || ls_file_size(path) != l->at[i].bytes))
+            s = ls_s3_get_file(r->s3, &l->at[i], path);
+        free(path);
+    }
+    return s;
+}
+
+static ls_status check_fetched(const ls_remote *r, const char *folder, const char *name)
+{
+    const ls_status s = ls_checkpoint_verify(folder, LS_VERIFY_SIZES, NULL);
+    char why[2048];
+    snprintf(why, sizeof why, "%s", s == LS_OK ? "" : ls_error_message());
+    return s != LS_E_FORMAT && s != LS_E_IO
+               ? s
+               : ls_fail(s,
+                         "%s/" LS_REMOTE_CHECKPOINTS "/%s is damaged in the bucket: %s. Lockstep does not "
+                         "fall back to an older checkpoint by itself: delete this one there and its folder "
+                         "in %s/" LS_REMOTE_CHECKPOINTS " on every host, and the run continues from the "
+                         "checkpoint before it",
+                         r->storage, name, why, r->folder);
+}
+
+/* Keeps the error message. */
+static void remove_quietly(const char *folder)
+{
+    char message[4096];
+    snprintf(message, sizeof message, "%s", ls_error_message());
+    (void)ls_checkpoint_remove(folder);
+    ls_fail(LS_E_FORMAT, "%s", message);
+}
+
 /* The checkpoint under a name of its own first, so that here too it is whole or not there. */
-static ls_status fetch_checkpoint(ls_remote *r, const ls_s3_list *l, int64_t step)
+static ls_status fetch_whole(ls_remote *r, const ls_s3_list *l, int64_t step, const char *final)
 {
     char name[LS_STEP_FOLDER_ROOM];
     ls_step_folder(name, step);
     ls_str hidden = { 0 };
     ls_str_printf(&hidden, "%s/" LS_REMOTE_CHECKPOINTS "/.fetching-%s", r->folder, name);
     ls_status s = ls_make_dirs(ls_str_text(&hidden));
-    for (size_t i = 0; s == LS_OK && i < l->n; i++) {
-        const char *file;
-        if (ls_remote_step_of(l->at[i].key, &file) != step || strchr(file, '/'))
-            continue;
-        char *path = ls_path_join(ls_str_text(&hidden), file);
-        s = path ? ls_s3_get_file(r->s3, &l->at[i], path)
-                 : ls_fail(LS_E_MEMORY, "%s: out of memory", r->storage);
-        free(path);
-    }
-    ls_str final = { 0 };
-    ls_str_printf(&final, "%s/" LS_REMOTE_CHECKPOINTS "/%s", r->folder, name);
-    if (s == LS_OK && ls_sys_rename(ls_str_text(&hidden), ls_str_text(&final)) != 0)
-        s = ls_fail_os(ls_str_text(&final), "finish", errno);
-    ls_str_release(&final);
+    if (s == LS_OK)
+        s = fetch_files(r, l, step, ls_str_text(&hidden), true);
+    if (s == LS_OK && (s = check_fetched(r, ls_str_text(&hidden), name)) != LS_OK)
+        remove_quietly(ls_str_text(&hidden)); /* the next start sees what the bucket has then */
+    if (s == LS_OK && ls_sys_rename(ls_str_text(&hidden), final) != 0)
+        s = ls_fail_os(final, "finish", errno);
     ls_str_release(&hidden);
+    return s;
+}
+
+/* *same: the checkpoint with this manifest here is the one in the bucket, perhaps with fewer files. */
+static ls_status is_same(ls_remote *r, const char *key, bool *same)
+{
+    char *here, *there;
+    size_t n = 0, m = 0;
+    const ls_status s = ls_remote_manifests(r, key, &here, &n, &there, &m);
+    *same = s == LS_OK && n == m && !memcmp(here, there, n);
+    free(there);
+    free(here);
+    return s;
+}
+
+ls_status ls_remote_fetch_step(ls_remote *r, const ls_s3_list *l, int64_t step)
+{
+    char name[LS_STEP_FOLDER_ROOM];
+    ls_str final = { 0 }, key = { 0 };
+    bool same = false;
+    ls_step_folder(name, step);
+    ls_str_printf(&final, "%s/" LS_REMOTE_CHECKPOINTS "/%s", r->folder, name);
+    ls_remote_add_key(&key, name, LS_REMOTE_MANIFEST);
+    ls_status s = LS_OK;
+    if (!ls_remote_is_there(l, ls_str_text(&key)))
+        s = ls_fail(LS_E_FORMAT,
+                    "%s has no %s: delete %s on every host, and the run continues from the "
+                    "checkpoint before it",
+                    r->storage, ls_str_text(&key), ls_str_text(&final));
+    else if (ls_remote_has_step(r, step))
+        s = is_same(r, ls_str_text(&key), &same);
+    if (s == LS_OK && !same && ls_remote_has_step(r, step))
+        s = ls_checkpoint_remove(ls_str_text(&final));
+    if (s == LS_OK && !same)
+        s = fetch_whole(r, l, step, ls_str_text(&final));
+    else if (s == LS_OK) {
+        s = fetch_files(r, l, step, ls_str_text(&final), false);
+        s = s == LS_OK ? check_fetched(r, ls_str_text(&final), name) : s;
+    }
+    ls_str_release(&key);
+    ls_str_release(&final);
     return s;
 }
 
@@ -264,8 +374,8 @@ static ls_status fetch_run(ls_remote *r, const ls_s3_list *l, int64_t newest)
         if (is_link(l->at[i].key))
             LS_TRY(fetch_link(r, &l->at[i], newest, best));
     if (best >= 0)
-        LS_TRY(fetch_checkpoint(r, l, best));
-    return newest >= 0 ? fetch_checkpoint(r, l, newest) : LS_OK;
+        LS_TRY(ls_remote_fetch_step(r, l, best));
+    return newest >= 0 ? ls_remote_fetch_step(r, l, newest) : LS_OK;
 }
 
 /* A path of the bucket's must stay inside the run directory. */
@@ -283,7 +393,7 @@ static ls_status check_keys(const ls_remote *r, const ls_s3_list *l)
 
 ls_status ls_remote_pull(ls_remote *r)
 {
-    if (!r)
+    if (!r || r->part)
         return LS_OK;
     ls_s3_list l;
     int64_t *steps = NULL, here = -1;
@@ -293,7 +403,7 @@ ls_status ls_remote_pull(ls_remote *r)
     if (s == LS_OK)
         s = ls_remote_steps(r, &steps, &n);
     for (size_t i = 0; i < n; i++)
-        here = ls_remote_has_step(r, steps[i]) ? steps[i] : here;
+        here = has_all_of(r, steps[i]) ? steps[i] : here;
     free(steps);
     const int64_t newest = newest_there(&l);
     if (s == LS_OK && l.n && (newest > here || !ls_run_is(r->folder)))

@@ -7,6 +7,9 @@
 
 #define LS_REMOTE_CHECKPOINTS "checkpoints"
 #define LS_REMOTE_MANIFEST "manifest.json"
+/* After a request to stop the last checkpoint is still sent, as long as the bucket's server takes it: seconds
+ * without a byte. */
+#define LS_REMOTE_PATIENCE 5.0
 
 struct ls_remote {
     ls_s3 *s3;
@@ -14,14 +17,25 @@ struct ls_remote {
     char *storage; /* as the recipe or the program has it, for messages */
     int64_t *done; /* steps whose checkpoints are in the bucket as they are here */
     size_t n_done;
+    bool part; /* of a rank that sends only its own files: another one pulls and pushes the run */
 };
 
 /* The step of the checkpoint that a key lies in, with *file behind its folder; -1: it lies in none. */
 int64_t ls_remote_step_of(const char *key, const char **file);
 /* "checkpoints/step-00000468/FILE", "checkpoints/full_model/FILE" */
 void ls_remote_add_key(ls_str *out, const char *name, const char *file);
-/* Whether the checkpoint is whole here. */
+/* Whether the checkpoint is here, at least those of its files that the ranks of this host wrote. */
 bool ls_remote_has(const ls_remote *r, const char *name);
 bool ls_remote_has_step(const ls_remote *r, int64_t step);
+/* Whether all of its files are here. */
+bool ls_remote_has_all(const ls_remote *r, const char *name);
+/* The manifest with this key, as it is here and in the bucket; malloc'ed, also after a failure. */
+ls_status ls_remote_manifests(ls_remote *r, const char *key, char **here, size_t *n, char **there, size_t *m);
+/* Fetches what is not here of a step's checkpoint in the list of the bucket. One of the same step that is
+ * another one there is replaced. */
+ls_status ls_remote_fetch_step(ls_remote *r, const ls_s3_list *l, int64_t step);
+bool ls_remote_is_there(const ls_s3_list *l, const char *key);
+/* Sends the checkpoint of a step that the bucket has not got, or has another one of, if all of it is here. */
+ls_status ls_remote_send_step(ls_remote *r, const ls_s3_list *l, int64_t step);
 /* The steps of the folders of checkpoints here, newest last; *n of them; malloc'ed. */
 ls_status ls_remote_steps(const ls_remote *r, int64_t **steps, size_t *n);

@@ -13,18 +13,6 @@
 #include "record/remote_own.h"
 #include "record/step_folder.h"
 
-/* After a request to stop the last checkpoint is still sent, as long as the bucket's server takes it: seconds
- * without a byte. */
-static const double PATIENCE = 5;
-
-static bool is_there(const ls_s3_list *l, const char *key)
-{
-    for (size_t i = 0; i < l->n; i++)
-        if (!strcmp(l->at[i].key, key))
-            return true;
-    return false;
-}
-
 static ls_status send(ls_remote *r, const char *key)
 {
     char *path = ls_path_join(r->folder, key);
@@ -68,16 +56,12 @@ static bool same_tensors(const char *a, const char *b)
  * for some time there is none. One with a name of its own (`named`) is the same only in all its files. */
 static ls_status same_checkpoint(ls_remote *r, const char *key, bool named, bool *same)
 {
-    char *path = ls_path_join(r->folder, key), *here = NULL, *there = NULL;
+    char *here, *there;
     size_t n = 0, m = 0;
-    ls_status s = path ? ls_file_read(&here, &n, path)
-                       : ls_fail(LS_E_MEMORY, "%s: out of memory", r->storage);
-    if (s == LS_OK)
-        s = ls_s3_get(&there, &m, r->s3, key);
+    const ls_status s = ls_remote_manifests(r, key, &here, &n, &there, &m);
     *same = s == LS_OK && (named ? n == m && !memcmp(here, there, n) : same_tensors(here, there));
     free(there);
     free(here);
-    free(path);
     return s;
 }
 
@@ -107,14 +91,17 @@ static ls_status send_files(ls_remote *r, const char *name)
     return s;
 }
 
-/* Sends a checkpoint that the bucket has not got, or has another one of. */
+/* Sends a checkpoint that the bucket has not got, or has another one of. One of which this host has only its
+ * own ranks' files has been sent by the ranks (remote_hosts.h). */
 static ls_status send_folder(ls_remote *r, const ls_s3_list *l, const char *name)
 {
     ls_str manifest = { 0 };
     bool same = false;
     ls_status s = LS_OK;
+    if (!ls_remote_has_all(r, name))
+        return LS_OK;
     ls_remote_add_key(&manifest, name, LS_REMOTE_MANIFEST);
-    if (is_there(l, ls_str_text(&manifest))) {
+    if (ls_remote_is_there(l, ls_str_text(&manifest))) {
         s = same_checkpoint(r, ls_str_text(&manifest), ls_step_folder_parse(name) < 0, &same);
         if (s == LS_OK && !same)
             s = ls_s3_remove(r->s3, ls_str_text(&manifest));
@@ -123,7 +110,7 @@ static ls_status send_folder(ls_remote *r, const ls_s3_list *l, const char *name
     return s == LS_OK && !same ? send_files(r, name) : s;
 }
 
-static ls_status send_step(ls_remote *r, const ls_s3_list *l, int64_t step)
+ls_status ls_remote_send_step(ls_remote *r, const ls_s3_list *l, int64_t step)
 {
     char name[LS_STEP_FOLDER_ROOM];
     for (size_t i = 0; i < r->n_done; i++)
@@ -220,7 +207,7 @@ static ls_status push(ls_remote *r)
     ls_status s = ls_remote_steps(r, &steps, &n);
     for (size_t i = 0; s == LS_OK && i < n; i++)
         if (ls_remote_has_step(r, steps[i]))
-            s = send_step(r, &l, steps[i]);
+            s = ls_remote_send_step(r, &l, steps[i]);
     if (s == LS_OK)
         s = send_named(r, &l);
     if (s == LS_OK)
@@ -236,9 +223,9 @@ static ls_status push(ls_remote *r)
 
 ls_status ls_remote_push(ls_remote *r)
 {
-    if (!r)
+    if (!r || r->part)
         return LS_OK;
-    ls_s3_set_patience(r->s3, PATIENCE);
+    ls_s3_set_patience(r->s3, LS_REMOTE_PATIENCE);
     const ls_status s = push(r);
     ls_s3_set_patience(r->s3, 0);
     return s;

@@ -18,6 +18,7 @@
 #include "base/shown.h"
 #include "base/sys.h"
 #include "metrics_csv.h"
+#include "net/s3.h"
 #include "remote.h"
 #include "run_lock.h"
 #include "shared.h"
@@ -45,10 +46,11 @@ static identity of_program(const ls_own_run *r)
     return (identity){ r->storage, r->name, r->best_metric, LS_RUN_CONFIG, NULL, r->config, false };
 }
 
-/* Whether an interrupted start may have left this file before recipe.yaml was complete. */
+/* Whether an interrupted start may have left this file before recipe.yaml was complete, or ranks of a run
+ * whose rank 0 was on another host. */
 static bool is_left_over(const char *name)
 {
-    return !strcmp(name, ".") || !strcmp(name, "..") || !strcmp(name, "lock.txt") ||
+    return !strcmp(name, ".") || !strcmp(name, "..") || !strcmp(name, "lock.txt") || !strcmp(name, "log") ||
            !strncmp(name, LS_RUN_RECIPE ".", 12) || !strncmp(name, LS_RUN_CONFIG ".", 11);
 }
 
@@ -362,6 +364,8 @@ done:
 
 static ls_status check_shared(const identity *i, ls_group *g)
 {
+    if (ls_s3_is(i->storage)) /* ls_remote_join has looked */
+        return LS_OK;
     char *path = ls_storage_run(i->storage, i->name);
     ls_status s = ls_sys_have(path);
     s = s == LS_OK ? ls_shared_folder(path, i->storage, g) : s;

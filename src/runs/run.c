@@ -93,6 +93,7 @@ static ls_status open_checkpoints(ls_run *r)
         ls_checkpoint_settle(folder);
     const int64_t newest = r->place.rank ? -1 : ls_resume_newest(folder);
     free(folder);
+    r->snapshots.remote = r->remote;
     ls_status s = ls_snapshots_open(&r->snapshots, r->dir, newest);
     if (s == LS_OK && r->place.rank == 0)
         s = find_checkpoints(r, newest);
@@ -149,7 +150,6 @@ static ls_status open_run(ls_run *r, const char *config)
         r->name,          r->storage,       r->dir->path,           r->dir->attempt
     };
     LS_TRY(open_checkpoints(r));
-    r->snapshots.remote = r->remote;
     ls_rundir_set_reported(r->dir, r->latest.step, r->latest.epoch, &r->saved.metrics);
     r->reported = ls_now();
     char text[4200];

@@ -19,7 +19,7 @@
 #include "base/sys.h"
 #include "ckpt/checkpoint.h"
 #include "record/metrics.h"
-#include "record/remote.h"
+#include "record/remote_hosts.h"
 #include "record/step_folder.h"
 #include "step/state.h"
 #include "step/trainer.h"
@@ -66,9 +66,8 @@ static ls_status find_all(ls_snapshots *s)
 ls_status ls_snapshots_open(ls_snapshots *s, const ls_rundir *d, int64_t from)
 {
     char name[LS_STEP_FOLDER_ROOM];
-    *s = (ls_snapshots){
-        .best = -1, .latest = -1, .from = from, .dir = ls_path_join(d->path, "checkpoints")
-    };
+    *s = (ls_snapshots){ .best = -1, .latest = -1, .from = from, .remote = s->remote, .apart = s->apart };
+    s->dir = ls_path_join(d->path, "checkpoints");
     if (d->rank)
         return ls_sys_have(s->dir);
     LS_TRY(ls_make_dirs(s->dir));
@@ -457,7 +456,7 @@ static ls_status save_now(pending *p, ls_rundir *d, const ls_snapshot *w, const 
     return settle(p->all, d);
 }
 
-ls_status ls_snapshots_save(ls_snapshots *s, ls_rundir *d, const ls_snapshot *w)
+static ls_status save(ls_snapshots *s, ls_rundir *d, const ls_snapshot *w)
 {
     LS_CHECK(!s->pending, "a save begins while another one is not finished");
     ls_group *g = w->trainer ? w->trainer->group : w->group;
@@ -486,4 +485,15 @@ ls_status ls_snapshots_save(ls_snapshots *s, ls_rundir *d, const ls_snapshot *w)
         drop(s);
     free(dir);
     return status;
+}
+
+ls_status ls_snapshots_save(ls_snapshots *s, ls_rundir *d, const ls_snapshot *w)
+{
+    ls_snapshot what = *w;
+    ls_checkpoint_contents contents = *w->contents;
+    const ls_away away = ls_remote_away(s->remote);
+    contents.per_rank = contents.per_rank || s->apart;
+    contents.away = s->apart ? &away : NULL;
+    what.contents = &contents;
+    return save(s, d, &what);
 }

@@ -29,12 +29,13 @@ typedef struct ls_snapshots {
     double took;                /* seconds of the last finished save, on rank 0; 0: none yet */
     struct ls_pending *pending; /* the save that is not finished; NULL: none */
     struct ls_remote *remote;   /* rank 0's: the bucket that gets every checkpoint; not owned; NULL: none */
+    bool apart;                 /* the hosts share no folder: every rank has it, and sends its own files */
     char *copy;                 /* memory for a copy of this rank's part; kept for the next save */
     size_t copy_bytes;
 } ls_snapshots;
 
 /* Lists the existing checkpoints, and removes what interrupted saves left. The run continues from step
- * `from`. */
+ * `from`. Of *s, `remote` and `apart` are set. */
 ls_status ls_snapshots_open(ls_snapshots *s, const ls_rundir *d, int64_t from);
 void ls_snapshots_release(ls_snapshots *s);
 

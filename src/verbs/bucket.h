@@ -2,11 +2,15 @@
  */
 #pragma once
 #include "lockstep/recipe.h"
-#include "record/remote.h"
+#include "record/remote_hosts.h"
 
 /* Opens the bucket that the recipe names, if *r is NULL and it names one. The process that the user started
  * also fetches what the run has there; a rank that another of our processes started does not. Local. */
 ls_status ls_bucket_begin(ls_remote **r, const ls_recipe *recipe);
+
+/* The same for the ranks of a group, of which rank 0 does so. *apart: their hosts share no folder, so each
+ * rank has the bucket; that needs `checkpoint.files: per_rank`, which is the default then. Collective. */
+ls_status ls_bucket_join(ls_remote **r, bool *apart, const ls_recipe *recipe, ls_group *g);
 
 /* The end of the process that the user started: sends what the bucket has not got, and closes it. `s`: how
  * the run ended; a failure to send is reported only after LS_OK, where it says that the run is whole here.

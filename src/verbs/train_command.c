@@ -48,6 +48,7 @@ typedef struct training {
     ls_resume_change change; /* of recipe or data since that checkpoint */
     ls_workers workers;      /* how many ranks, and where */
     ls_remote *remote;       /* the bucket of run.storage; NULL: none, or another process's business */
+    bool apart;              /* the hosts share no folder: each rank has the bucket */
     int threads;             /* of every rank, so that no two share a core; 0: one rank, or not known yet */
     ls_cpu_limit threads_by; /* what decided it */
 } training;
@@ -192,10 +193,8 @@ static ls_status join_ranks(training *t)
                                          "launcher the same command again, which continues from the last "
                                          "checkpoint",
                                          (long long)t->loop.recipe->failure.max_failures));
-    if (t->workers.remote && ls_group_rank(g) == 0)
-        LS_TRY(ls_ranks_agree(g, ls_bucket_begin(t->workers.remote, t->loop.recipe)));
-    else if (t->workers.remote)
-        LS_TRY(ls_ranks_agree(g, LS_OK));
+    if (t->workers.remote)
+        LS_TRY(ls_bucket_join(t->workers.remote, &t->apart, t->loop.recipe, g));
     ls_group_set_deadline(g, t->loop.recipe->failure.stall_seconds);
     LS_TRY(ls_ranks_compare(&t->threads, &t->threads_by, g, t->loop.recipe));
     LS_TRY(ls_workers_fit(&t->threads, g, t->loop.recipe));
@@ -212,8 +211,8 @@ static ls_status find_checkpoint(training *t, const ls_train_opts *o)
         s = ls_launch_restart() ? ls_resume_find_again(t->checkpoint, r, &o->resume)
                                 : ls_resume_find(t->checkpoint, r, &o->resume);
     LS_TRY(g ? ls_ranks_agree(g, s) : s);
-    if (g)
-        LS_TRY(ls_group_broadcast(g, t->checkpoint, sizeof t->checkpoint, 0));
+    LS_TRY(g ? ls_group_broadcast(g, t->checkpoint, sizeof t->checkpoint, 0) : LS_OK);
+    LS_TRY(g ? ls_remote_fetch(t->remote, t->apart, t->checkpoint, g) : LS_OK);
     s = t->checkpoint[0] ? ls_shared_sees(t->checkpoint, r->run.storage) : ls_recipe_check_init(r, true);
     return g ? ls_ranks_agree(g, s) : s;
 }
@@ -392,8 +391,9 @@ static ls_status train_run(training *t, const ls_train_opts *o, const ls_ui *ui)
         return ls_loop_export(l, false);
     say_start(t);
     t->begun = true;
+    l->snapshots = (ls_snapshots){ .remote = t->remote, .apart = t->apart };
     LS_TRY(ls_snapshots_open(&l->snapshots, l->run, l->from.step));
-    l->snapshots.remote = t->remote;
+    LS_TRY(ls_snapshots_continue(&l->snapshots, t->checkpoint));
     ls_snapshots_compare(&l->snapshots, l->recipe, l->train, l->eval);
     if (o->profile)
         l->profiler.schedule = schedule_of(o, l->total_steps - l->from.step, l->from.step);

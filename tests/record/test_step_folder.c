@@ -54,7 +54,7 @@ static void test_large_steps_are_listed_last(void **state)
     snprintf(path, sizeof path, "%s/checkpoints", run);
     assert_int_equal(ls_resume_newest(path), STEPS[5]);
 
-    ls_snapshots s;
+    ls_snapshots s = { 0 };
     const ls_rundir d = { .path = (char *)run };
     assert_int_equal(ls_snapshots_open(&s, &d, STEPS[5]), LS_OK);
     assert_int_equal(s.n, 6);

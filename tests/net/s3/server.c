@@ -6,6 +6,7 @@
  *
  *     well       answers everything
  *     hold       leaves requests that write a part without an answer
+ *     hold:NAME  leaves requests to write an object of this name without an answer
  *     full       refuses to write: 507
  *     wrong      refuses the keys: 403
  *     busy       answers every other request with 503
@@ -321,6 +322,8 @@ static bool serve(request *r)
                "<Error><Code>PermanentRedirect</Code></Error>", 45);
     else if (!strcmp(mode, "hold") && strstr(r->query, "partNumber"))
         return false;
+    else if (!strncmp(mode, "hold:", 5) && writes && strstr(key, mode + 5))
+        return false;
     else if (strncmp(key, BUCKET, sizeof BUCKET - 1))
         refuse(r, "404 Not Found", "NoSuchBucket");
     else if (bucket && strstr(r->query, "uploads="))
@@ -383,11 +386,13 @@ static bool read_request(request *r)
     return r->body.n == length;
 }
 
-int main(void)
+int main(int n, char **words)
 {
     const int listener = socket(AF_INET, SOCK_STREAM, 0);
     struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
     socklen_t size = sizeof a;
+    if (n > 1)
+        inet_pton(AF_INET, words[1], &a.sin_addr);
     if (listener < 0 || bind(listener, (struct sockaddr *)&a, sizeof a) || listen(listener, 64) ||
         getsockname(listener, (struct sockaddr *)&a, &size))
         return 1;

@@ -1,0 +1,171 @@
+/* remote_hosts.c - see remote_hosts.h. */
+#include "record/remote_hosts.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/file.h"
+#include "base/sys.h"
+#include "comm/agree.h"
+#include "record/remote_own.h"
+#include "record/shared.h"
+#include "record/step_folder.h"
+
+ls_status ls_remote_join(ls_remote **r, bool *apart, const char *storage, const char *name, ls_group *g)
+{
+    *apart = false;
+    if (!ls_s3_is(storage) || ls_group_hosts(g) == 1)
+        return LS_OK;
+    char *run = ls_storage_run(storage, name), *slash = run ? strrchr(run, '/') : NULL;
+    if (slash)
+        *slash = 0; /* the run itself may not exist yet */
+    ls_status s = ls_ranks_agree(g, ls_sys_have(run));
+    if (s == LS_OK)
+        s = ls_shared_apart(apart, run, g);
+    free(run);
+    if (s != LS_OK || !*apart)
+        return s;
+    s = *r ? LS_OK : ls_remote_open(r, storage, name);
+    if (s == LS_OK)
+        (*r)->part = ls_group_rank(g) != 0;
+    return ls_ranks_agree(g, s);
+}
+
+/* ---- the checkpoint that the run continues from */
+
+/* The other hosts have no use for checkpoints before it. */
+static void remove_older(ls_remote *r, int64_t step)
+{
+    int64_t *steps = NULL;
+    size_t n = 0;
+    char name[LS_STEP_FOLDER_ROOM];
+    if (ls_remote_steps(r, &steps, &n) != LS_OK)
+        return;
+    for (size_t i = 0; i < n; i++) {
+        char *dir = steps[i] < step ? ls_sys_text("%s/" LS_REMOTE_CHECKPOINTS "/%s", r->folder,
+                                                  ls_step_folder(name, steps[i]))
+                                    : NULL;
+        if (dir)
+            (void)ls_checkpoint_remove(dir); /* (one that cannot be removed only takes room) */
+        free(dir);
+    }
+    free(steps);
+}
+
+/* Lists what the bucket has of a step's checkpoint, and does `act` with it. */
+static ls_status with_list(ls_remote *r, int64_t step,
+                           ls_status (*act)(ls_remote *r, const ls_s3_list *l, int64_t step))
+{
+    char name[LS_STEP_FOLDER_ROOM];
+    ls_str below = { 0 };
+    ls_s3_list l;
+    ls_remote_add_key(&below, ls_step_folder(name, step), "");
+    ls_status s = ls_s3_list_all(&l, r->s3, ls_str_text(&below));
+    ls_str_release(&below);
+    LS_TRY(s);
+    s = act(r, &l, step);
+    ls_s3_list_release(&l);
+    return s;
+}
+
+static ls_status on_this_host(ls_status s)
+{
+    char host[256] = "";
+    gethostname(host, sizeof host - 1);
+    return s == LS_OK ? s : ls_fail_in(s, "host %s", host);
+}
+
+/* The step of the run's checkpoint at `path`; -1: it is none of this run. */
+static int64_t step_at(const ls_remote *r, const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    char *run = ls_path_join(r->folder, LS_REMOTE_CHECKPOINTS);
+    const bool ours = slash && run && strlen(run) == (size_t)(slash - path) &&
+                      !strncmp(path, run, strlen(run));
+    free(run);
+    return ours ? ls_step_folder_parse(slash + 1) : -1;
+}
+
+/* What this rank does; all of it may not be there yet, as that of a run on one host which the bucket could
+ * not take. */
+static ls_status fetch_apart(ls_remote *r, int64_t step, ls_group *g)
+{
+    const int rank = ls_group_rank(g);
+    LS_TRY(ls_ranks_agree(g, rank ? LS_OK : on_this_host(with_list(r, step, ls_remote_send_step))));
+    if (ls_group_local_rank(g) > 0)
+        return LS_OK;
+    LS_TRY(on_this_host(with_list(r, step, ls_remote_fetch_step)));
+    if (rank)
+        remove_older(r, step);
+    return LS_OK;
+}
+
+ls_status ls_remote_fetch(ls_remote *r, bool apart, char path[4096], ls_group *g)
+{
+    char name[LS_STEP_FOLDER_ROOM];
+    int64_t step = r && ls_group_rank(g) == 0 ? step_at(r, path) : -1;
+    LS_TRY(ls_group_broadcast(g, &step, sizeof step, 0));
+    if (step < 0)
+        return LS_OK;
+    ls_step_folder(name, step);
+    ls_status s = LS_OK;
+    if (apart)
+        s = fetch_apart(r, step, g);
+    else if (ls_group_rank(g) == 0 && !ls_remote_has_all(r, name)) /* there were other hosts before */
+        s = on_this_host(with_list(r, step, ls_remote_fetch_step));
+    if (apart) /* (the cache may have another name on rank 0's host) */
+        snprintf(path, 4096, "%s/" LS_REMOTE_CHECKPOINTS "/%s", r->folder, name);
+    return ls_ranks_agree(g, s);
+}
+
+ls_status ls_remote_complete(ls_remote *r)
+{
+    static const char *const LINKS[] = { LS_REMOTE_CHECKPOINTS "/latest", LS_REMOTE_CHECKPOINTS "/best" };
+    for (int i = 0; i < 2; i++) {
+        char *path = ls_path_join(r->folder, LINKS[i]), name[64] = "";
+        const ssize_t n = path ? readlink(path, name, sizeof name - 1) : -1;
+        const int64_t step = n > 0 ? ls_step_folder_parse(name) : -1;
+        free(path);
+        if (step >= 0)
+            LS_TRY(with_list(r, step, ls_remote_fetch_step));
+    }
+    return LS_OK;
+}
+
+/* ---- saving */
+
+/* Its manifest first, so that it is not taken for whole. */
+static ls_status clear(void *context, const char *name)
+{
+    ls_remote *r = context;
+    ls_str below = { 0 };
+    ls_s3_list l;
+    ls_remote_add_key(&below, name, "");
+    ls_status s = ls_s3_list_all(&l, r->s3, ls_str_text(&below));
+    ls_str_release(&below);
+    LS_TRY(s);
+    for (int manifests = 1; manifests >= 0; manifests--)
+        for (size_t i = 0; s == LS_OK && i < l.n; i++)
+            if ((strcmp(strrchr(l.at[i].key, '/') + 1, LS_REMOTE_MANIFEST) == 0) == manifests)
+                s = ls_s3_remove(r->s3, l.at[i].key);
+    ls_s3_list_release(&l);
+    return s;
+}
+
+static ls_status send_one(void *context, const char *name, const char *file, const char *path)
+{
+    ls_remote *r = context;
+    ls_str key = { 0 };
+    ls_remote_add_key(&key, name, file);
+    ls_status s = ls_str_status(&key);
+    ls_s3_set_patience(r->s3, LS_REMOTE_PATIENCE);
+    if (s == LS_OK)
+        s = ls_s3_put_file(r->s3, ls_str_text(&key), path);
+    ls_s3_set_patience(r->s3, 0);
+    ls_str_release(&key);
+    return s;
+}
+
+ls_away ls_remote_away(ls_remote *r) { return (ls_away){ .clear = clear, .send = send_one, .context = r }; }
