@@ -16,6 +16,7 @@
 #include "ckpt/folder.h"
 #include "ckpt/rank_files.h"
 #include "ckpt/ranges.h"
+#include "comm/agree.h"
 
 /* Calls `act` for each entry whose name begins with `prefix`, with the rest of the name. parent NULL: there
  * was no memory for it, which the caller reports. */
@@ -130,9 +131,12 @@ static ls_status send_file(const ls_saving *v, const char *file)
 }
 
 /* This rank's files of tensors; rank 0's texts, which are behind those of all ranks. */
-static ls_status send_files(const ls_saving *v)
+static ls_status send_files(void *context)
 {
+    const ls_saving *v = context;
     const ls_ranges *w = &v->ranges;
+    if (w->gone)
+        return LS_OK;
     for (int l = 0; l < w->n_lists; l++)
         LS_TRY(send_file(v, w->layouts[l].files->name));
     for (int k = w->n_lists * w->ranks; k < w->manifest.n_files; k++)
@@ -143,7 +147,7 @@ static ls_status send_files(const ls_saving *v)
 ls_status ls_saving_write(ls_saving *v)
 {
     ls_status s = ls_ranges_write(&v->ranges);
-    if (s == LS_OK && v->away.send && !v->ranges.gone)
+    if (s == LS_OK && v->away.send)
         s = send_files(v);
     return of_saving(v, s);
 }
@@ -186,7 +190,9 @@ ls_status ls_checkpoint_save(const char *dir, const ls_checkpoint_contents *c, l
 {
     ls_saving *v;
     LS_TRY(ls_saving_begin(&v, dir, c, g));
-    ls_status s = ls_saving_write(v);
+    ls_status s = of_saving(v, ls_ranges_write(&v->ranges));
+    if (s == LS_OK && v->away.send)
+        s = of_saving(v, ls_ranks_await(g, send_files, v));
     if (s == LS_OK)
         s = ls_saving_collect(v);
     if (s == LS_OK)

@@ -6,7 +6,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
+#include "base/background.h"
 #include "base/hash.h"
 #include "base/sys.h"
 #include "group_calls.h"
@@ -28,6 +30,26 @@ ls_status ls_ranks_agree(ls_group *g, ls_status mine)
         return ls_group_barrier(g); /* the failed rank does not come: the barrier ends with its message */
     ls_group_fail(g, mine, message);
     return ls_fail(mine, "%s", message);
+}
+
+ls_status ls_ranks_await(ls_group *g, ls_status (*work)(void *context), void *context)
+{
+    enum { LEAST_MS = 5, MOST_MS = 100 };
+    ls_background b = { 0 };
+    const ls_status began = work ? ls_background_start(&b, work, context) : LS_OK;
+    ls_status s = LS_OK;
+    for (int32_t busy = 1, ms = LEAST_MS; s == LS_OK && busy; ms = 2 * ms < MOST_MS ? 2 * ms : MOST_MS) {
+        busy = !ls_background_done(&b);
+        s = ls_group_all_reduce(g, &busy, 1, LS_I32, LS_REDUCE_MAX);
+        if (s == LS_OK && busy)
+            nanosleep(&(struct timespec){ .tv_nsec = ms * 1000000L }, NULL);
+    }
+    if (s == LS_OK)
+        return ls_ranks_agree(g, began == LS_OK ? ls_background_wait(&b) : began);
+    char message[4096];
+    snprintf(message, sizeof message, "%s", ls_error_message());
+    (void)ls_background_wait(&b); /* it uses the caller's memory */
+    return ls_fail(s, "%s", message);
 }
 
 /* Compares the two texts line by line. LS_E_USAGE with the first line of `mine` that differs in `theirs`. */

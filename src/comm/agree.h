@@ -8,6 +8,11 @@
  * reported once. Collective. */
 ls_status ls_ranks_agree(ls_group *g, ls_status mine);
 
+/* Does `work` in a thread of this rank; NULL: nothing. It may take longer than the group's deadline, because
+ * the ranks tell each other meanwhile that they are there. Its outcome is that of ls_ranks_agree. Collective.
+ */
+ls_status ls_ranks_await(ls_group *g, ls_status (*work)(void *context), void *context);
+
 /* Each rank passes lines of text that must be the same on all ranks. If they differ, the first rank that
  * differs from rank 0 gets LS_E_USAGE with the first such line of both ("WHAT: rank 1 has A, rank 0 has B"),
  * the others LS_E_PEER. Collective. */

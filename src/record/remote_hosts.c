@@ -88,36 +88,45 @@ static int64_t step_at(const ls_remote *r, const char *path)
     return ours ? ls_step_folder_parse(slash + 1) : -1;
 }
 
-/* What this rank does; all of it may not be there yet, as that of a run on one host which the bucket could
- * not take. */
-static ls_status fetch_apart(ls_remote *r, int64_t step, ls_group *g)
+/* A checkpoint to be fetched, by a rank of a group. */
+typedef struct fetching {
+    ls_remote *r;
+    int64_t step;
+    int rank;
+} fetching;
+
+static ls_status fetch(void *context)
 {
-    const int rank = ls_group_rank(g);
-    LS_TRY(ls_ranks_agree(g, rank ? LS_OK : on_this_host(with_list(r, step, ls_remote_send_step))));
-    if (ls_group_local_rank(g) > 0)
-        return LS_OK;
-    LS_TRY(on_this_host(with_list(r, step, ls_remote_fetch_step)));
-    if (rank)
-        remove_older(r, step);
+    const fetching *f = context;
+    LS_TRY(on_this_host(with_list(f->r, f->step, ls_remote_fetch_step)));
+    if (f->rank)
+        remove_older(f->r, f->step);
     return LS_OK;
+}
+
+/* A checkpoint of a run on one host, which the bucket could not take then. */
+static ls_status offer(void *context)
+{
+    const fetching *f = context;
+    return on_this_host(with_list(f->r, f->step, ls_remote_send_step));
 }
 
 ls_status ls_remote_fetch(ls_remote *r, bool apart, char path[4096], ls_group *g)
 {
     char name[LS_STEP_FOLDER_ROOM];
-    int64_t step = r && ls_group_rank(g) == 0 ? step_at(r, path) : -1;
-    LS_TRY(ls_group_broadcast(g, &step, sizeof step, 0));
-    if (step < 0)
+    const bool first = ls_group_rank(g) == 0;
+    fetching f = { .r = r, .step = r && first ? step_at(r, path) : -1, .rank = ls_group_rank(g) };
+    LS_TRY(ls_group_broadcast(g, &f.step, sizeof f.step, 0));
+    if (f.step < 0)
         return LS_OK;
-    ls_step_folder(name, step);
-    ls_status s = LS_OK;
-    if (apart)
-        s = fetch_apart(r, step, g);
-    else if (ls_group_rank(g) == 0 && !ls_remote_has_all(r, name)) /* there were other hosts before */
-        s = on_this_host(with_list(r, step, ls_remote_fetch_step));
-    if (apart) /* (the cache may have another name on rank 0's host) */
-        snprintf(path, 4096, "%s/" LS_REMOTE_CHECKPOINTS "/%s", r->folder, name);
-    return ls_ranks_agree(g, s);
+    ls_step_folder(name, f.step);
+    if (!apart) /* there may have been other hosts before */
+        return ls_ranks_await(g, first && !ls_remote_has_all(r, name) ? fetch : NULL, &f);
+    LS_TRY(ls_ranks_await(g, first ? offer : NULL, &f));
+    LS_TRY(ls_ranks_await(g, ls_group_local_rank(g) == 0 ? fetch : NULL, &f));
+    /* (the cache may have another name than on rank 0's host) */
+    snprintf(path, 4096, "%s/" LS_REMOTE_CHECKPOINTS "/%s", r->folder, name);
+    return LS_OK;
 }
 
 ls_status ls_remote_complete(ls_remote *r)

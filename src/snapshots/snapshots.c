@@ -17,7 +17,7 @@
 #include "base/log.h"
 #include "base/oserror.h"
 #include "base/sys.h"
-#include "ckpt/checkpoint.h"
+#include "comm/agree.h"
 #include "record/metrics.h"
 #include "record/remote_hosts.h"
 #include "record/step_folder.h"
@@ -49,8 +49,7 @@ static ls_status find_all(ls_snapshots *s)
         return ls_fail_os(s->dir, "list", errno);
     ls_status status = LS_OK;
     for (int i = 0; i < n; i++) {
-        if (status == LS_OK)
-            status = add_step(s, ls_step_folder_parse(list[i]->d_name), NAN);
+        status = status == LS_OK ? add_step(s, ls_step_folder_parse(list[i]->d_name), NAN) : status;
         free(list[i]);
     }
     free(list);
@@ -177,8 +176,7 @@ static void relative_path(char path[32 + NAME_ROOM], const pending *p)
     snprintf(path, 32 + NAME_ROOM, "checkpoints/%s", folder_of(p, name));
 }
 
-/* Copies the checkpoint to the run's bucket. A bucket that cannot take it now does not end training, because
- * the checkpoint is on this machine's disk. */
+/* A bucket that cannot take the checkpoint now does not end training: it is on this machine's disk. */
 static void snapshot_copy(ls_snapshots *s)
 {
     if (ls_remote_push(s->remote) != LS_OK)
@@ -188,12 +186,11 @@ static void snapshot_copy(ls_snapshots *s)
 static ls_status move_links(ls_snapshots *s, const ls_snapshot *w)
 {
     char name[LS_STEP_FOLDER_ROOM];
-    ls_step_folder(name, w->step);
     if (s->n && s->all[s->n - 1].step == w->step)
         s->all[s->n - 1].value = w->value; /* it was replaced */
     else
         LS_TRY(add_step(s, w->step, w->value));
-    LS_TRY(ls_checkpoint_point(s->dir, "latest", name));
+    LS_TRY(ls_checkpoint_point(s->dir, "latest", ls_step_folder(name, w->step)));
     if (w->best)
         LS_TRY(ls_checkpoint_point(s->dir, "best", name));
     return snapshot_keep(s, w->keep, w->keep_best);
@@ -330,6 +327,8 @@ ls_status ls_snapshots_after_step(ls_snapshots *s, ls_rundir *d, bool writing)
     return status;
 }
 
+static ls_status await_part(void *context) { return ls_background_wait(&((pending *)context)->work); }
+
 bool ls_snapshots_are_busy(const ls_snapshots *s)
 {
     return s->pending && !ls_background_done(&s->pending->work);
@@ -341,6 +340,8 @@ ls_status ls_snapshots_finish(ls_snapshots *s, ls_rundir *d)
     const double start = ls_now();
     if (!p)
         return LS_OK;
+    if (s->apart && !p->written) /* sending takes as long as the network does */
+        LS_TRY(ls_ranks_await(p->what.trainer ? p->what.trainer->group : p->what.group, await_part, p));
     LS_TRY(ls_background_wait(&p->work));
     if (!p->written) {
         LS_TRY(ls_saving_collect(p->saving));

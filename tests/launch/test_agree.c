@@ -44,6 +44,29 @@ static ls_status none_fail(ls_group *g, void *context)
     return LS_OK;
 }
 
+/* Takes longer than the group's deadline on rank 1; rank 2 fails, or nobody. */
+static ls_status work_long(void *context)
+{
+    const int rank = *(const int *)context;
+    if (rank == 1)
+        usleep(400000);
+    return rank == 2 ? ls_fail(LS_E_IO, "no network on 2") : LS_OK;
+}
+
+static ls_status await_long_work(ls_group *g, void *context)
+{
+    int rank = context || ls_group_rank(g) != 2 ? ls_group_rank(g) : 0;
+    ls_group_set_deadline(g, 0.2);
+    return ls_ranks_await(g, ls_group_rank(g) ? work_long : NULL, &rank);
+}
+
+static void long_work_is_waited_for(void **state)
+{
+    (void)state;
+    ASSERT_OK(run_ranks(4, await_long_work, NULL));
+    ASSERT_FAILS(run_ranks(4, await_long_work, "fails"), LS_E_IO, "no network on 2");
+}
+
 static void one_failure_is_heard(void **state)
 {
     (void)state;
@@ -214,6 +237,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(one_failure_is_heard),
+        cmocka_unit_test(long_work_is_waited_for),
         cmocka_unit_test(equal_ranks_divide_the_cores),
         cmocka_unit_test(another_recipe_is_refused),
         cmocka_unit_test(the_rank_with_the_fewest_cores_decides),
