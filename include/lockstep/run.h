@@ -56,14 +56,16 @@ LS_API ls_run_opts ls_run_opts_default(void);
 
 /* Makes STORAGE/NAME or opens the one that an earlier start left, and locks it for as long as the run is
  * open. `group` must outlive it; NULL: one rank. LS_E_USAGE when the folder is something else, or another
- * process has it. Of several hosts all must see the same storage. Collective.
+ * process has it. Of several hosts all must see the same storage, or it is a bucket. Collective.
  *
  * storage: a folder; or a bucket, s3://BUCKET/PREFIX (docs/run_directory.md: keys, other servers). Then the
- * run lies in the cache of this machine (ls_run_where: path), which ranks on several hosts must share
- * (LOCKSTEP_CACHE). Rank 0 fetches here what the bucket has more of: LS_E_USAGE when the bucket or the keys
- * are refused, LS_E_IO when the server cannot, LS_E_STOPPED after a request to stop. It copies each
- * checkpoint to the bucket when it is complete (with `async` beside the program), and everything else then
- * and at the end. A copy that fails is a warning, and the next one sends what is missing. */
+ * run lies in the cache of this machine (ls_run_where: path). Rank 0 fetches here what the bucket has more
+ * of: LS_E_USAGE when the bucket or the keys are refused, LS_E_IO when the server cannot, LS_E_STOPPED after
+ * a request to stop. It copies each checkpoint to the bucket when it is complete (with `async` beside the
+ * program), and everything else then and at the end. A copy that fails is a warning, and the next one sends
+ * what is missing. On hosts that do not share the cache each rank has files of its own (as with `per_rank`)
+ * and sends them itself; there a report whose checkpoint cannot be sent fails, and ls_run_load fetches what
+ * this host has not got. */
 LS_API ls_status ls_run_open_with(ls_run **out, const char *storage, const char *name, ls_group *group,
                                   const ls_run_opts *o LS_OR_DEFAULTS);
 #ifdef __cplusplus

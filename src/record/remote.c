@@ -247,13 +247,16 @@ static ls_status fetch_link(ls_remote *r, const ls_s3_object *o, int64_t comes, 
     return s;
 }
 
-/* Fetches the files of a step's checkpoint to a folder; unless `all`, only those that are not there. */
-static ls_status fetch_files(ls_remote *r, const ls_s3_list *l, int64_t step, const char *folder, bool all)
+/* Fetches the files of a checkpoint to a folder; unless `all`, only those that are not there. */
+static ls_status fetch_files(ls_remote *r, const ls_s3_list *l, const char *name, const char *folder,
+                             bool all)
 {
     ls_status s = LS_OK;
+    ls_str below = { 0 };
+    ls_remote_add_key(&below, name, "");
     for (size_t i = 0; s == LS_OK && i < l->n; i++) {
-        const char *file;
-        if (ls_remote_step_of(l->at[i].key, &file) != step || strchr(file, '/'))
+        const char *file = l->at[i].key + below.len;
+        if (strncmp(l->at[i].key, ls_str_text(&below), below.len) || strchr(file, '/'))
             continue;
         char *path = ls_path_join(folder, file);
         s = path ? LS_OK : ls_fail(LS_E_MEMORY, "%s: out of memory", r->storage);
@@ -261,6 +264,8 @@ static ls_status fetch_files(ls_remote *r, const ls_s3_list *l, int64_t step, co
             s = ls_s3_get_file(r->s3, &l->at[i], path);
         free(path);
     }
+    s = s == LS_OK ? ls_str_status(&below) : s;
+    ls_str_release(&below);
     return s;
 }
 
@@ -289,15 +294,13 @@ static void remove_quietly(const char *folder)
 }
 
 /* The checkpoint under a name of its own first, so that here too it is whole or not there. */
-static ls_status fetch_whole(ls_remote *r, const ls_s3_list *l, int64_t step, const char *final)
+static ls_status fetch_whole(ls_remote *r, const ls_s3_list *l, const char *name, const char *final)
 {
-    char name[LS_STEP_FOLDER_ROOM];
-    ls_step_folder(name, step);
     ls_str hidden = { 0 };
     ls_str_printf(&hidden, "%s/" LS_REMOTE_CHECKPOINTS "/.fetching-%s", r->folder, name);
     ls_status s = ls_make_dirs(ls_str_text(&hidden));
     if (s == LS_OK)
-        s = fetch_files(r, l, step, ls_str_text(&hidden), true);
+        s = fetch_files(r, l, name, ls_str_text(&hidden), true);
     if (s == LS_OK && (s = check_fetched(r, ls_str_text(&hidden), name)) != LS_OK)
         remove_quietly(ls_str_text(&hidden)); /* the next start sees what the bucket has then */
     if (s == LS_OK && ls_sys_rename(ls_str_text(&hidden), final) != 0)
@@ -318,12 +321,10 @@ static ls_status is_same(ls_remote *r, const char *key, bool *same)
     return s;
 }
 
-ls_status ls_remote_fetch_step(ls_remote *r, const ls_s3_list *l, int64_t step)
+ls_status ls_remote_fetch_folder(ls_remote *r, const ls_s3_list *l, const char *name)
 {
-    char name[LS_STEP_FOLDER_ROOM];
     ls_str final = { 0 }, key = { 0 };
     bool same = false;
-    ls_step_folder(name, step);
     ls_str_printf(&final, "%s/" LS_REMOTE_CHECKPOINTS "/%s", r->folder, name);
     ls_remote_add_key(&key, name, LS_REMOTE_MANIFEST);
     ls_status s = LS_OK;
@@ -332,14 +333,14 @@ ls_status ls_remote_fetch_step(ls_remote *r, const ls_s3_list *l, int64_t step)
                     "%s has no %s: delete %s on every host, and the run continues from the "
                     "checkpoint before it",
                     r->storage, ls_str_text(&key), ls_str_text(&final));
-    else if (ls_remote_has_step(r, step))
+    else if (ls_remote_has(r, name))
         s = is_same(r, ls_str_text(&key), &same);
-    if (s == LS_OK && !same && ls_remote_has_step(r, step))
+    if (s == LS_OK && !same && ls_remote_has(r, name))
         s = ls_checkpoint_remove(ls_str_text(&final));
     if (s == LS_OK && !same)
-        s = fetch_whole(r, l, step, ls_str_text(&final));
+        s = fetch_whole(r, l, name, ls_str_text(&final));
     else if (s == LS_OK) {
-        s = fetch_files(r, l, step, ls_str_text(&final), false);
+        s = fetch_files(r, l, name, ls_str_text(&final), false);
         s = s == LS_OK ? check_fetched(r, ls_str_text(&final), name) : s;
     }
     ls_str_release(&key);
@@ -356,7 +357,7 @@ static ls_status fetch_run(ls_remote *r, const ls_s3_list *l, int64_t newest)
 {
     const char *file;
     uint64_t bytes = 0;
-    char size[32];
+    char size[32], name[LS_STEP_FOLDER_ROOM];
     int64_t best;
     LS_TRY(find_best(r, l, &best));
     best = best == newest ? -1 : best;
@@ -374,8 +375,8 @@ static ls_status fetch_run(ls_remote *r, const ls_s3_list *l, int64_t newest)
         if (is_link(l->at[i].key))
             LS_TRY(fetch_link(r, &l->at[i], newest, best));
     if (best >= 0)
-        LS_TRY(ls_remote_fetch_step(r, l, best));
-    return newest >= 0 ? ls_remote_fetch_step(r, l, newest) : LS_OK;
+        LS_TRY(ls_remote_fetch_folder(r, l, ls_step_folder(name, best)));
+    return newest >= 0 ? ls_remote_fetch_folder(r, l, ls_step_folder(name, newest)) : LS_OK;
 }
 
 /* A path of the bucket's must stay inside the run directory. */

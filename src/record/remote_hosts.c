@@ -1,6 +1,7 @@
 /* remote_hosts.c - see remote_hosts.h. */
 #include "record/remote_hosts.h"
 
+#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,18 +55,17 @@ static void remove_older(ls_remote *r, int64_t step)
     free(steps);
 }
 
-/* Lists what the bucket has of a step's checkpoint, and does `act` with it. */
-static ls_status with_list(ls_remote *r, int64_t step,
-                           ls_status (*act)(ls_remote *r, const ls_s3_list *l, int64_t step))
+/* Lists what the bucket has of a checkpoint, and does `act` with it. */
+static ls_status with_list(ls_remote *r, const char *name,
+                           ls_status (*act)(ls_remote *r, const ls_s3_list *l, const char *name))
 {
-    char name[LS_STEP_FOLDER_ROOM];
     ls_str below = { 0 };
     ls_s3_list l;
-    ls_remote_add_key(&below, ls_step_folder(name, step), "");
+    ls_remote_add_key(&below, name, "");
     ls_status s = ls_s3_list_all(&l, r->s3, ls_str_text(&below));
     ls_str_release(&below);
     LS_TRY(s);
-    s = act(r, &l, step);
+    s = act(r, &l, name);
     ls_s3_list_release(&l);
     return s;
 }
@@ -77,30 +77,32 @@ static ls_status on_this_host(ls_status s)
     return s == LS_OK ? s : ls_fail_in(s, "host %s", host);
 }
 
-/* The step of the run's checkpoint at `path`; -1: it is none of this run. */
-static int64_t step_at(const ls_remote *r, const char *path)
+enum { NAME_ROOM = 256 };
+
+/* The name of the run's checkpoint at `path`; "": it is none of this run. */
+static void name_at(char name[NAME_ROOM], const ls_remote *r, const char *path)
 {
     const char *slash = strrchr(path, '/');
     char *run = ls_path_join(r->folder, LS_REMOTE_CHECKPOINTS);
     const bool ours = slash && run && strlen(run) == (size_t)(slash - path) &&
-                      !strncmp(path, run, strlen(run));
+                      !strncmp(path, run, strlen(run)) && strlen(slash) < NAME_ROOM;
     free(run);
-    return ours ? ls_step_folder_parse(slash + 1) : -1;
+    snprintf(name, NAME_ROOM, "%s", ours ? slash + 1 : "");
 }
 
 /* A checkpoint to be fetched, by a rank of a group. */
 typedef struct fetching {
     ls_remote *r;
-    int64_t step;
+    char name[NAME_ROOM];
     int rank;
 } fetching;
 
 static ls_status fetch(void *context)
 {
     const fetching *f = context;
-    LS_TRY(on_this_host(with_list(f->r, f->step, ls_remote_fetch_step)));
+    LS_TRY(on_this_host(with_list(f->r, f->name, ls_remote_fetch_folder)));
     if (f->rank)
-        remove_older(f->r, f->step);
+        remove_older(f->r, ls_step_folder_parse(f->name));
     return LS_OK;
 }
 
@@ -108,39 +110,53 @@ static ls_status fetch(void *context)
 static ls_status offer(void *context)
 {
     const fetching *f = context;
-    return on_this_host(with_list(f->r, f->step, ls_remote_send_step));
+    return on_this_host(with_list(f->r, f->name, ls_remote_send_folder));
 }
 
 ls_status ls_remote_fetch(ls_remote *r, bool apart, char path[4096], ls_group *g)
 {
-    char name[LS_STEP_FOLDER_ROOM];
     const bool first = ls_group_rank(g) == 0;
-    fetching f = { .r = r, .step = r && first ? step_at(r, path) : -1, .rank = ls_group_rank(g) };
-    LS_TRY(ls_group_broadcast(g, &f.step, sizeof f.step, 0));
-    if (f.step < 0)
+    fetching f = { .r = r, .rank = ls_group_rank(g) };
+    if (r && first)
+        name_at(f.name, r, path);
+    LS_TRY(ls_group_broadcast(g, f.name, sizeof f.name, 0));
+    if (!*f.name)
         return LS_OK;
-    ls_step_folder(name, f.step);
     if (!apart) /* there may have been other hosts before */
-        return ls_ranks_await(g, first && !ls_remote_has_all(r, name) ? fetch : NULL, &f);
+        return ls_ranks_await(g, first && !ls_remote_has_all(r, f.name) ? fetch : NULL, &f);
     LS_TRY(ls_ranks_await(g, first ? offer : NULL, &f));
     LS_TRY(ls_ranks_await(g, ls_group_local_rank(g) == 0 ? fetch : NULL, &f));
     /* (the cache may have another name than on rank 0's host) */
-    snprintf(path, 4096, "%s/" LS_REMOTE_CHECKPOINTS "/%s", r->folder, name);
+    snprintf(path, 4096, "%s/" LS_REMOTE_CHECKPOINTS "/%s", r->folder, f.name);
     return LS_OK;
+}
+
+/* The checkpoint that an entry of the folder of checkpoints leads to: by a link, or with a name of its own;
+ * "": none. */
+static void led_to(char name[NAME_ROOM], const char *folder, const char *entry)
+{
+    char *path = ls_path_join(folder, entry);
+    const ssize_t n = path ? readlink(path, name, NAME_ROOM - 1) : -1;
+    free(path);
+    name[n > 0 ? n : 0] = 0;
+    if (n <= 0 && *entry != '.' && ls_step_folder_parse(entry) < 0)
+        snprintf(name, NAME_ROOM, "%s", entry);
 }
 
 ls_status ls_remote_complete(ls_remote *r)
 {
-    static const char *const LINKS[] = { LS_REMOTE_CHECKPOINTS "/latest", LS_REMOTE_CHECKPOINTS "/best" };
-    for (int i = 0; i < 2; i++) {
-        char *path = ls_path_join(r->folder, LINKS[i]), name[64] = "";
-        const ssize_t n = path ? readlink(path, name, sizeof name - 1) : -1;
-        const int64_t step = n > 0 ? ls_step_folder_parse(name) : -1;
-        free(path);
-        if (step >= 0)
-            LS_TRY(with_list(r, step, ls_remote_fetch_step));
+    char *folder = ls_path_join(r->folder, LS_REMOTE_CHECKPOINTS), name[NAME_ROOM];
+    DIR *d = folder ? opendir(folder) : NULL;
+    ls_status s = ls_sys_have(folder);
+    for (const struct dirent *e; s == LS_OK && d && (e = readdir(d));) {
+        led_to(name, folder, e->d_name);
+        if (*name && ls_remote_has(r, name) && !ls_remote_has_all(r, name))
+            s = with_list(r, name, ls_remote_fetch_folder);
     }
-    return LS_OK;
+    if (d)
+        closedir(d);
+    free(folder);
+    return s;
 }
 
 /* ---- saving */

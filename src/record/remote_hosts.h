@@ -19,8 +19,8 @@ ls_status ls_remote_join(ls_remote **r, bool *apart, const char *storage, const 
  * elsewhere. An error names the host. Collective. */
 ls_status ls_remote_fetch(ls_remote *r, bool apart, char path[4096], ls_group *g);
 
-/* Fetches the other hosts' files of the newest checkpoint and the best: then this host's copy of the run is
- * complete. Local. */
+/* Fetches the other hosts' files of the newest checkpoint, the best, and those that have names of their own:
+ * then this host's copy of the run is complete. Local. */
 ls_status ls_remote_complete(ls_remote *r);
 
 /* For saving: valid as long as `r`. */

@@ -31,11 +31,12 @@ bool ls_remote_has_step(const ls_remote *r, int64_t step);
 bool ls_remote_has_all(const ls_remote *r, const char *name);
 /* The manifest with this key, as it is here and in the bucket; malloc'ed, also after a failure. */
 ls_status ls_remote_manifests(ls_remote *r, const char *key, char **here, size_t *n, char **there, size_t *m);
-/* Fetches what is not here of a step's checkpoint in the list of the bucket. One of the same step that is
- * another one there is replaced. */
-ls_status ls_remote_fetch_step(ls_remote *r, const ls_s3_list *l, int64_t step);
+/* Fetches what is not here of a checkpoint in the list of the bucket. One of this name that is another one
+ * there is replaced. */
+ls_status ls_remote_fetch_folder(ls_remote *r, const ls_s3_list *l, const char *name);
 bool ls_remote_is_there(const ls_s3_list *l, const char *key);
-/* Sends the checkpoint of a step that the bucket has not got, or has another one of, if all of it is here. */
-ls_status ls_remote_send_step(ls_remote *r, const ls_s3_list *l, int64_t step);
+/* Sends a checkpoint that the bucket has not got, or has another one of. One of which this host has only its
+ * own ranks' files has been sent by the ranks (remote_hosts.h). */
+ls_status ls_remote_send_folder(ls_remote *r, const ls_s3_list *l, const char *name);
 /* The steps of the folders of checkpoints here, newest last; *n of them; malloc'ed. */
 ls_status ls_remote_steps(const ls_remote *r, int64_t **steps, size_t *n);

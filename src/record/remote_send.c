@@ -91,9 +91,7 @@ static ls_status send_files(ls_remote *r, const char *name)
     return s;
 }
 
-/* Sends a checkpoint that the bucket has not got, or has another one of. One of which this host has only its
- * own ranks' files has been sent by the ranks (remote_hosts.h). */
-static ls_status send_folder(ls_remote *r, const ls_s3_list *l, const char *name)
+ls_status ls_remote_send_folder(ls_remote *r, const ls_s3_list *l, const char *name)
 {
     ls_str manifest = { 0 };
     bool same = false;
@@ -110,13 +108,13 @@ static ls_status send_folder(ls_remote *r, const ls_s3_list *l, const char *name
     return s == LS_OK && !same ? send_files(r, name) : s;
 }
 
-ls_status ls_remote_send_step(ls_remote *r, const ls_s3_list *l, int64_t step)
+static ls_status send_step(ls_remote *r, const ls_s3_list *l, int64_t step)
 {
     char name[LS_STEP_FOLDER_ROOM];
     for (size_t i = 0; i < r->n_done; i++)
         if (r->done[i] == step)
             return LS_OK;
-    const ls_status s = send_folder(r, l, ls_step_folder(name, step));
+    const ls_status s = ls_remote_send_folder(r, l, ls_step_folder(name, step));
     int64_t *grown = s == LS_OK ? ls_sys_realloc(r->done, (r->n_done + 1) * sizeof *grown) : NULL;
     if (grown) { /* without memory for it the next call compares again */
         r->done = grown;
@@ -134,7 +132,7 @@ static ls_status send_named(ls_remote *r, const ls_s3_list *l)
     for (const struct dirent *e; s == LS_OK && d && (e = readdir(d));)
         if (*e->d_name != '.' && ls_step_folder_parse(e->d_name) < 0 && strcmp(e->d_name, "latest") &&
             strcmp(e->d_name, "best") && ls_remote_has(r, e->d_name))
-            s = send_folder(r, l, e->d_name);
+            s = ls_remote_send_folder(r, l, e->d_name);
     if (d)
         closedir(d);
     free(folder);
@@ -207,7 +205,7 @@ static ls_status push(ls_remote *r)
     ls_status s = ls_remote_steps(r, &steps, &n);
     for (size_t i = 0; s == LS_OK && i < n; i++)
         if (ls_remote_has_step(r, steps[i]))
-            s = ls_remote_send_step(r, &l, steps[i]);
+            s = send_step(r, &l, steps[i]);
     if (s == LS_OK)
         s = send_named(r, &l);
     if (s == LS_OK)

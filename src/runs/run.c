@@ -15,7 +15,7 @@
 #include "base/sys.h"
 #include "comm/comm.h"
 #include "comm/group.h"
-#include "record/remote.h"
+#include "record/remote_hosts.h"
 #include "record/run_owner.h"
 #include "record/rundir.h"
 #include "record/step_folder.h"
@@ -93,7 +93,7 @@ static ls_status open_checkpoints(ls_run *r)
         ls_checkpoint_settle(folder);
     const int64_t newest = r->place.rank ? -1 : ls_resume_newest(folder);
     free(folder);
-    r->snapshots.remote = r->remote;
+    r->snapshots = (ls_snapshots){ .remote = r->remote, .apart = r->apart };
     ls_status s = ls_snapshots_open(&r->snapshots, r->dir, newest);
     if (s == LS_OK && r->place.rank == 0)
         s = find_checkpoints(r, newest);
@@ -142,6 +142,7 @@ static ls_status open_run(ls_run *r, const char *config)
     const ls_own_run own = { r->storage, r->name, config, r->best };
     if (ls_group_rank(r->group) == 0)
         LS_TRY(open_bucket(r));
+    LS_TRY(ls_remote_join(&r->remote, &r->apart, r->storage, r->name, r->group));
     LS_TRY(ls_rundir_open_own(&r->dir, &own, r->group));
     ls_run_place *p = &r->place;
     ls_group *g = r->group;
@@ -289,7 +290,9 @@ static void end_badly(ls_run *r, ls_status s, const char *message)
 static ls_status send_end(const ls_run *r, ls_status how)
 {
     char reason[2048];
-    const ls_status s = ls_remote_push(r->remote);
+    ls_status s = ls_remote_push(r->remote);
+    if (s == LS_OK && how == LS_OK && r->apart && !r->place.rank)
+        s = ls_remote_complete(r->remote);
     snprintf(reason, sizeof reason, "%s", s == LS_OK ? "" : ls_error_message());
     if (s != LS_OK && how != LS_OK)
         ls_log_warn("%s", reason);

@@ -1,12 +1,15 @@
 /* run_checkpoint.c - what the checkpoints of a user's program hold, loading them, and waiting for one. */
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "comm/agree.h"
+#include "comm/group_calls.h"
 #include "base/argument.h"
 #include "base/check.h"
 #include "base/file.h"
 #include "base/sys.h"
+#include "record/remote_hosts.h"
 #include "run_own.h"
 
 enum { MOST_TEXT = 1 << 20 };
@@ -47,6 +50,61 @@ ls_status ls_run_check_contents(const ls_run_contents *c)
     return LS_OK;
 }
 
+/* Elements of a tensor that one rank has. */
+typedef struct span {
+    int64_t first, count;
+} span;
+
+static int by_first(const void *a, const void *b)
+{
+    const span *x = a, *y = b;
+    return x->first != y->first ? (x->first > y->first) - (x->first < y->first)
+                                : (x->count > y->count) - (x->count < y->count);
+}
+
+/* all: [ranks][n], of which shard i is looked at. */
+static ls_status check_spans(const span *all, span *sorted, int ranks, const ls_run_contents *c, int64_t i,
+                             const char *call)
+{
+    int64_t at = 0, whole = ls_type_count(&c->shards[i].type);
+    for (int k = 0; k < ranks; k++)
+        sorted[k] = all[k * c->n + i];
+    qsort(sorted, (size_t)ranks, sizeof *sorted, by_first);
+    for (int k = 0; k < ranks; k++) {
+        if (sorted[k].count && sorted[k].first != at) {
+            const bool twice = sorted[k].first < at;
+            return ls_fail(LS_E_ARG, "%s: shard \"%s\": element %lld comes from %s", call, c->shards[i].name,
+                           (long long)(twice ? sorted[k].first : at), twice ? "two ranks" : "no rank");
+        }
+        at += sorted[k].count;
+    }
+    return at == whole ? LS_OK
+                       : ls_fail(LS_E_ARG, "%s: shard \"%s\": element %lld comes from no rank", call,
+                                 c->shards[i].name, (long long)at);
+}
+
+ls_status ls_run_check_cover(ls_group *g, const ls_run_contents *c, const char *call)
+{
+    const int ranks = ls_group_size(g);
+    span *mine = ls_sys_calloc((size_t)c->n + 1, sizeof *mine), *all = NULL,
+         *sorted = ls_sys_calloc((size_t)ranks, sizeof *sorted);
+    ls_status s = ls_ranks_agree(g, mine && sorted ? LS_OK : ls_fail(LS_E_MEMORY, "%s: out of memory", call));
+    for (int64_t i = 0; s == LS_OK && i < c->n; i++)
+        mine[i] = (span){ c->shards[i].first, c->shards[i].count };
+    if (s == LS_OK)
+        s = ls_group_all_gather_new(g, mine, sizeof *mine * (size_t)c->n, (void **)&all);
+    if (s == LS_OK) {
+        ls_status found = LS_OK;
+        for (int64_t i = 0; found == LS_OK && i < c->n && ls_group_rank(g) == 0; i++)
+            found = check_spans(all, sorted, ranks, c, i, call);
+        s = ls_ranks_agree(g, found);
+    }
+    free(all);
+    free(sorted);
+    free(mine);
+    return s;
+}
+
 ls_tensor_list ls_run_list(ls_arena *a, const ls_run_contents *c)
 {
     ls_named_tensor *tensors = LS_ARENA_ARRAY(a, ls_named_tensor, c->n);
@@ -76,7 +134,10 @@ static ls_status load_shards(const ls_checkpoint *from, const ls_run_contents *c
 static ls_status load(ls_run *r, const char *path, const ls_run_contents *c)
 {
     ls_checkpoint from;
-    LS_TRY(ls_checkpoint_open(&from, path, r->opts.verify ? LS_VERIFY_FULL : LS_VERIFY_SIZES, r->group));
+    char here[4096];
+    snprintf(here, sizeof here, "%s", path);
+    LS_TRY(ls_remote_fetch(r->remote, r->apart, here, r->group));
+    LS_TRY(ls_checkpoint_open(&from, here, r->opts.verify ? LS_VERIFY_FULL : LS_VERIFY_SIZES, r->group));
     ls_status s = LS_OK;
     if (c && c->trainer)
         s = ls_trainer_load_state(c->trainer, &from, NULL);

@@ -28,6 +28,7 @@ struct ls_run {
     ls_rundir *dir;
     ls_snapshots snapshots;   /* the list is rank 0's */
     struct ls_remote *remote; /* the bucket; rank 0's; NULL: none */
+    bool apart;               /* the hosts share no folder: every rank has the bucket */
     char *coming; /* trainer.json of a checkpoint that is saved, until `latest` is set to it; rank 0's */
     ls_run_checkpoint latest; /* path NULL: none. It owns the path; the rest belongs to `saved` */
     ls_run_saved saved;
@@ -59,5 +60,9 @@ double ls_run_value(const ls_run *r, const ls_metric_list *metrics);
 
 /* LS_E_ARG if the contents are not valid. NULL is valid. */
 ls_status ls_run_check_contents(const ls_run_contents *c);
+/* LS_E_ARG, on the rank that is 0, if the shards of all ranks are not each element once. Otherwise a save
+ * finds it in the files; of ranks whose hosts share no folder rank 0 does not see them. `call` is for the
+ * message. Collective. */
+ls_status ls_run_check_cover(ls_group *g, const ls_run_contents *c, const char *call);
 /* Makes a list of tensors of the shards. The arena owns its arrays. */
 ls_tensor_list ls_run_list(ls_arena *a, const ls_run_contents *c);

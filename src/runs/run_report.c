@@ -249,6 +249,8 @@ static ls_status carry_out(const report *p)
     LS_TRY(ls_ranks_agree(r->group, write_row(p)));
     if (!p->checkpoint)
         return LS_OK;
+    if (r->apart && !p->alone && !p->contents->trainer)
+        LS_TRY(ls_run_check_cover(r->group, p->contents, p->call));
     LS_TRY(ls_run_settle(r)); /* at most one at a time */
     LS_TRY(ls_checkpoint_together(r->group, p->contents ? make_checkpoint(p) : LS_OK));
     return r->opts.async ? LS_OK : ls_run_point(r);

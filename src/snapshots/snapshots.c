@@ -227,7 +227,6 @@ static const char *hexadecimal(char text[17], uint64_t digest)
     return text;
 }
 
-/* The checkpoint is complete: rank 0 writes it to metrics.jsonl and result.json. */
 static ls_status record(ls_rundir *d, pending *p)
 {
     char path[32 + NAME_ROOM], model[17], optimizer[17];
@@ -493,8 +492,9 @@ ls_status ls_snapshots_save(ls_snapshots *s, ls_rundir *d, const ls_snapshot *w)
     ls_snapshot what = *w;
     ls_checkpoint_contents contents = *w->contents;
     const ls_away away = ls_remote_away(s->remote);
-    contents.per_rank = contents.per_rank || s->apart;
-    contents.away = s->apart ? &away : NULL;
+    const bool apart = s->apart && (w->trainer ? w->trainer->group : w->group);
+    contents.per_rank = contents.per_rank || apart;
+    contents.away = apart ? &away : NULL;
     what.contents = &contents;
     return save(s, d, &what);
 }

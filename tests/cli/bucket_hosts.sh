@@ -55,13 +55,13 @@ checkpoint: {every_epochs: 0, every_steps: 30, keep: 2}
 threads: 1
 END
 "$lockstep" train small.yaml --set run.name=whole >out 2>err || bad "one process"
-"$lockstep" export runs/whole --to whole.safetensors >out 2>err || bad "export"
 there="--set run.storage=s3://bucket/runs"
 stored() { echo "$work/disks/left/cache/storage/bucket/runs/$1"; }
-# equal NAME: this run ended with the bits of the one that nothing disturbed, and what the left host has of it is complete
+# equal NAME [OTHER]: this run ended with the bits of the one that nothing disturbed (whole), and what the left host has of it is complete
 equal() {
     "$lockstep" export "$(stored "$1")" --to "$1.safetensors" >out 2>err2 || bad "$what: export: $(cat err2)"
-    cmp whole.safetensors "$1.safetensors" || bad "$what: other weights"
+    [ -e "${2-whole}-alone.safetensors" ] || "$lockstep" export "runs/${2-whole}" --to "${2-whole}-alone.safetensors" >out 2>err2 || bad "$what: export: $(cat err2)"
+    cmp "${2-whole}-alone.safetensors" "$1.safetensors" || bad "$what: other weights"
     has "$(stored "$1")/result.json" '"state":"finished"'
 }
 run() { echo "train small.yaml $two --set run.name=$1 $there"; }
@@ -113,6 +113,13 @@ tell DELETE bucket/runs/lost/checkpoints/step-00000120/model-rank-00003.safetens
 empty right
 refused 1 "^error: rank 2: host right: s3://bucket/runs/lost/checkpoints/step-00000120 is damaged in the bucket: .*model-rank-00003.safetensors: not there, but the manifest.* delete this one" \
     $(run lost) --set train.steps=130
+
+# ---- a program of one's own: a rank of the other host is killed, and the ranks start again from the bucket
+what="a program"
+"$example" runs program >out 2>err || bad "$what by itself"
+LOCKSTEP_FAULT=kill@600:rank=2 try 0 launch $two --max-failures 1 -- "$example" s3://bucket/runs program
+has err "^warning: rank 2: killed by signal 9 .*; restart 1 of 1"
+equal program program
 
 # ---- what is refused
 refused 2 "^error: .*checkpoint.files: whole is one file that all ranks write, and the hosts of this run share no folder: set per_rank" $(run whole-files) --set checkpoint.files=whole

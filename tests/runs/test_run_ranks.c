@@ -13,6 +13,7 @@
 #include "golden/training.h"
 #include "lockstep/run.h"
 #include "record/rundir.h"
+#include "runs/run_own.h"
 #include "support/ranks.h"
 #include "support/support.h"
 #include "runs/storage.h"
@@ -92,6 +93,29 @@ static void checkpoints_do_not_know_how_many_ranks_there_were(void **state)
     ASSERT_CONTAINS(log, "dealt/checkpoints/step-00000004\n");
     free(rows);
     free(log);
+}
+
+/* ---- hosts that share no folder: the shards are compared before they are written */
+
+static ls_status cover(ls_group *g, void *context)
+{
+    block b;
+    ls_run_contents mine = dealt_block(&b, g, 1, NULL);
+    const int wrong = *(const int *)context;
+    if (ls_group_rank(g) == 1 && wrong)
+        b.shards[0].count -= wrong;
+    if (ls_group_rank(g) == 1 && wrong < 0)
+        b.shards[0].first += wrong;
+    const ls_status s = ls_run_check_cover(g, &mine, "report 0");
+    return s == LS_E_PEER ? LS_OK : s; /* so that rank 0's status is the run's */
+}
+
+static void shards_are_each_element_once(void **state)
+{
+    (void)state;
+    ASSERT_OK(run_ranks(3, cover, &(int){ 0 }));
+    ASSERT_FAILS(run_ranks(3, cover, &(int){ 1 }), LS_E_ARG, "comes from no rank");
+    ASSERT_FAILS(run_ranks(3, cover, &(int){ -1 }), LS_E_ARG, "comes from two ranks");
 }
 
 /* ---- ranks that do not do the same */
@@ -238,6 +262,7 @@ static void rank_0_alone_brings_its_trainer(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(shards_are_each_element_once),
         cmocka_unit_test(checkpoints_do_not_know_how_many_ranks_there_were),
         cmocka_unit_test(ranks_that_disagree_are_named),
         cmocka_unit_test(rank_0_alone_brings_its_trainer),
