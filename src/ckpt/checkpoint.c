@@ -75,8 +75,9 @@ static bool makes_folder(const ls_saving *v)
     return v->ranges.rank == 0 || (v->away.send && ls_group_local_rank(v->group) == 0);
 }
 
-static ls_status make_files(ls_saving *v)
+static ls_status make_files(void *context)
 {
+    ls_saving *v = context;
     ls_checkpoint_clean(v->folder.parent);
     LS_TRY(ls_folder_begin(&v->folder));
     if (v->ranges.rank)
@@ -112,7 +113,9 @@ ls_status ls_saving_begin(ls_saving **out, const char *dir, const ls_checkpoint_
         s = ls_checkpoint_together(g, of_saving(v, s));
     if (s == LS_OK)
         s = ls_ranges_list(&v->ranges, g);
-    if (s == LS_OK && makes_folder(v))
+    if (s == LS_OK && v->away.send)
+        s = ls_ranks_await(g, makes_folder(v) ? make_files : NULL, v);
+    else if (s == LS_OK && v->ranges.rank == 0)
         s = make_files(v);
     s = ls_checkpoint_together(g, of_saving(v, s));
     if (s == LS_OK)

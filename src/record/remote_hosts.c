@@ -5,16 +5,21 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/file.h"
+#include "base/log.h"
+#include "base/stop.h"
 #include "base/sys.h"
 #include "comm/agree.h"
 #include "record/remote_own.h"
 #include "record/shared.h"
 #include "record/step_folder.h"
 
-ls_status ls_remote_join(ls_remote **r, bool *apart, const char *storage, const char *name, ls_group *g)
+ls_status ls_remote_join(ls_remote **r, bool *apart, const char *storage, const char *name, ls_group *g,
+                         double insists)
 {
     *apart = false;
     if (!ls_s3_is(storage) || ls_group_hosts(g) == 1)
@@ -29,8 +34,10 @@ ls_status ls_remote_join(ls_remote **r, bool *apart, const char *storage, const 
     if (s != LS_OK || !*apart)
         return s;
     s = *r ? LS_OK : ls_remote_open(r, storage, name);
-    if (s == LS_OK)
+    if (s == LS_OK) {
         (*r)->part = ls_group_rank(g) != 0;
+        (*r)->insists = insists;
+    }
     return ls_ranks_agree(g, s);
 }
 
@@ -106,11 +113,15 @@ static ls_status fetch(void *context)
     return LS_OK;
 }
 
-/* A checkpoint of a run on one host, which the bucket could not take then. */
+/* Before it is fetched: sends a checkpoint of a run on one host, which the bucket could not take then, and
+ * takes back the half uploads of ranks that were killed. */
 static ls_status offer(void *context)
 {
     const fetching *f = context;
-    return on_this_host(with_list(f->r, f->name, ls_remote_send_folder));
+    ls_status s = ls_s3_clean(f->r->s3, "");
+    if (s == LS_OK)
+        s = with_list(f->r, f->name, ls_remote_send_folder);
+    return on_this_host(s);
 }
 
 ls_status ls_remote_fetch(ls_remote *r, bool apart, char path[4096], ls_group *g)
@@ -162,20 +173,39 @@ ls_status ls_remote_complete(ls_remote *r)
 /* ---- saving */
 
 /* Its manifest first, so that it is not taken for whole. */
+static ls_status clear_once(ls_remote *r, const ls_s3_list *l, const char *name)
+{
+    (void)name;
+    for (int manifests = 1; manifests >= 0; manifests--)
+        for (size_t i = 0; i < l->n; i++)
+            if ((strcmp(strrchr(l->at[i].key, '/') + 1, LS_REMOTE_MANIFEST) == 0) == manifests)
+                LS_TRY(ls_s3_remove(r->s3, l->at[i].key));
+    return LS_OK;
+}
+
+/* Whether a request that failed so is made once more: a bucket may be full or not there for a while. Waits
+ * before it. */
+static bool again(const ls_remote *r, ls_status s, double began, bool *said)
+{
+    enum { SLICE_MS = 50, SLICES = 20 };
+    if (s != LS_E_IO || ls_now() - began >= r->insists)
+        return false;
+    if (!*said)
+        ls_log_warn("%s; tries again for %g s", ls_error_message(), r->insists);
+    *said = true;
+    for (int i = 0; i < SLICES && !ls_stop_asked(); i++)
+        nanosleep(&(struct timespec){ .tv_nsec = SLICE_MS * 1000000L }, NULL);
+    return !ls_stop_asked();
+}
+
 static ls_status clear(void *context, const char *name)
 {
-    ls_remote *r = context;
-    ls_str below = { 0 };
-    ls_s3_list l;
-    ls_remote_add_key(&below, name, "");
-    ls_status s = ls_s3_list_all(&l, r->s3, ls_str_text(&below));
-    ls_str_release(&below);
-    LS_TRY(s);
-    for (int manifests = 1; manifests >= 0; manifests--)
-        for (size_t i = 0; s == LS_OK && i < l.n; i++)
-            if ((strcmp(strrchr(l.at[i].key, '/') + 1, LS_REMOTE_MANIFEST) == 0) == manifests)
-                s = ls_s3_remove(r->s3, l.at[i].key);
-    ls_s3_list_release(&l);
+    ls_status s;
+    bool said = false;
+    const double began = ls_now();
+    do
+        s = with_list(context, name, clear_once);
+    while (again(context, s, began, &said));
     return s;
 }
 
@@ -183,12 +213,17 @@ static ls_status send_one(void *context, const char *name, const char *file, con
 {
     ls_remote *r = context;
     ls_str key = { 0 };
+    bool said = false;
+    const double began = ls_now();
     ls_remote_add_key(&key, name, file);
     ls_status s = ls_str_status(&key);
-    ls_s3_set_patience(r->s3, LS_REMOTE_PATIENCE);
-    if (s == LS_OK)
-        s = ls_s3_put_file(r->s3, ls_str_text(&key), path);
-    ls_s3_set_patience(r->s3, 0);
+    if (s == LS_OK) {
+        ls_s3_set_patience(r->s3, LS_REMOTE_PATIENCE);
+        do
+            s = ls_s3_put_file(r->s3, ls_str_text(&key), path);
+        while (again(r, s, began, &said));
+        ls_s3_set_patience(r->s3, 0);
+    }
     ls_str_release(&key);
     return s;
 }

@@ -9,10 +9,11 @@
 #include "lockstep/group.h"
 #include "record/remote.h"
 
-/* *apart: the hosts share no folder; then each rank has the bucket open in *r. Else *r stays as it is: that
- * of rank 0, NULL where the storage is a path. LS_E_USAGE if some hosts share a folder and some do not.
- * Collective. */
-ls_status ls_remote_join(ls_remote **r, bool *apart, const char *storage, const char *name, ls_group *g);
+/* *apart: the hosts share no folder; then each rank has the bucket open in *r, and tries for `insists`
+ * seconds to send a file that the bucket cannot take. Else *r stays as it is: that of rank 0, NULL where the
+ * storage is a path. LS_E_USAGE if some hosts share a folder and some do not. Collective. */
+ls_status ls_remote_join(ls_remote **r, bool *apart, const char *storage, const char *name, ls_group *g,
+                         double insists);
 
 /* Fetches what is not here of the checkpoint of the run that rank 0 has at `path`: to the host of rank 0, or,
  * where they are `apart`, to each; then `path` becomes that of this host. Does nothing for one that is

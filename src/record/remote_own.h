@@ -17,7 +17,8 @@ struct ls_remote {
     char *storage; /* as the recipe or the program has it, for messages */
     int64_t *done; /* steps whose checkpoints are in the bucket as they are here */
     size_t n_done;
-    bool part; /* of a rank that sends only its own files: another one pulls and pushes the run */
+    double insists; /* seconds for which a rank tries again to send a file that the bucket cannot take */
+    bool part;      /* of a rank that sends only its own files: another one pulls and pushes the run */
 };
 
 /* The step of the checkpoint that a key lies in, with *file behind its folder; -1: it lies in none. */

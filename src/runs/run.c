@@ -15,6 +15,7 @@
 #include "base/sys.h"
 #include "comm/comm.h"
 #include "comm/group.h"
+#include "comm/launched.h"
 #include "record/remote_hosts.h"
 #include "record/run_owner.h"
 #include "record/rundir.h"
@@ -139,10 +140,13 @@ static ls_status open_bucket(ls_run *r)
 
 static ls_status open_run(ls_run *r, const char *config)
 {
+    enum { DEFAULT_STALL = 300 }; /* as of a group, and failure.stall_seconds */
+    const double stall = ls_launch_stall();
     const ls_own_run own = { r->storage, r->name, config, r->best };
     if (ls_group_rank(r->group) == 0)
         LS_TRY(open_bucket(r));
-    LS_TRY(ls_remote_join(&r->remote, &r->apart, r->storage, r->name, r->group));
+    LS_TRY(ls_remote_join(&r->remote, &r->apart, r->storage, r->name, r->group,
+                          stall > 0 ? stall : DEFAULT_STALL));
     LS_TRY(ls_rundir_open_own(&r->dir, &own, r->group));
     ls_run_place *p = &r->place;
     ls_group *g = r->group;

@@ -60,7 +60,7 @@ ls_status ls_bucket_join(ls_remote **r, bool *apart, const ls_recipe *recipe, ls
 {
     const bool first = ls_group_rank(g) == 0;
     LS_TRY(ls_ranks_agree(g, first ? ls_bucket_begin(r, recipe) : LS_OK));
-    LS_TRY(ls_remote_join(r, apart, recipe->run.storage, recipe->run.name, g));
+    LS_TRY(ls_remote_join(r, apart, recipe->run.storage, recipe->run.name, g, recipe->failure.stall_seconds));
     if (!*apart)
         return LS_OK;
     LS_TRY(ls_ranks_agree(g, first ? check_apart(recipe) : LS_OK));

@@ -92,23 +92,29 @@ mpi() { # WORDS...: with our own mpirun
 try 0 $(run parts) --set train.steps=35
 empty left
 tell PUT control/full
-mpi && bad "$what: a full bucket does not matter"
+mpi --set failure.stall_seconds=4 && bad "$what: a full bucket does not matter"
 has err "^error: .*saving checkpoint .*step-00000060: .*cannot write .*507 XMinioStorageFull"
 tell PUT control/well
 mpi --set train.steps=70 || bad "$what: $(cat err)"; has err "^continues after step 35 of 70"
 mv disks/left disks/other; mv disks/right disks/left; mv disks/other disks/right
 try 0 $(run parts) --set train.steps=95; has err "^fetching s3://bucket/runs/parts"; has err "^continues after step 70 of 95"
 empty right
-try 0 $(run parts) --set train.steps=110; has err "^continues after step 95 of 110"
+tell PUT control/full # for a while
+begin $(run parts) --set train.steps=110
+until_true grep -qE "cannot write .*507 XMinioStorageFull.*; tries again for 300 s" err disks/*/cache/storage/bucket/runs/parts/log/*; tell PUT control/well
+ended 0; has err "^continues after step 95 of 110"
 empty left
 try 0 train small.yaml --workers 2 --set run.name=parts $there; has err "^continues after step 110 of 120"; equal parts
 
-# ---- a host is lost for good: the other one fetches its files and goes on by itself. Then a file of theirs is missing in the bucket: one message, with the rank and its host
-LOCKSTEP_FAULT=delay@random:seconds=0.01 begin $(run lost) --set failure.max_failures=1 --set train.steps=70
+# ---- a host is lost: the other one fetches its files and goes on by itself, until the host comes back with an empty disk
+LOCKSTEP_GROW=0.2 LOCKSTEP_FAULT=delay@random:seconds=0.02 begin $(run lost) --set failure.max_failures=1 --set failure.grow=true
 until_true grep -q "^PUT .*/lost/checkpoints/step-00000030/manifest.json" requests
-touch down; kill -9 $(ip netns pids right)
-ended 0; rm down; has err "^ranks +2 on 1 host"
-try 0 $(run lost); equal lost
+touch down; kill -9 $(ip netns pids right); empty right
+until_true grep -q "^ranks  2 on 1 host" err
+rm down
+ended 0; equal lost; times 2 err "^ranks  4 on 2 hosts"
+has err "^host 10.77.9.2 answers again; continues from step [0-9]+, on 4 workers instead of 2$"
+# a file of theirs is missing in the bucket: one message, with the rank and its host
 tell DELETE bucket/runs/lost/checkpoints/step-00000120/model-rank-00003.safetensors
 empty right
 refused 1 "^error: rank 2: host right: s3://bucket/runs/lost/checkpoints/step-00000120 is damaged in the bucket: .*model-rank-00003.safetensors: not there, but the manifest.* delete this one" \
