@@ -31,14 +31,17 @@ static void each(const char *parent, const char *prefix, void (*act)(const char 
     closedir(d);
 }
 
+char *ls_checkpoint_unfinished(const char *parent, const char *name)
+{
+    return ls_sys_text("%s/" LS_UNFINISHED "%s", parent, name);
+}
+
 static void remove_unfinished(const char *parent, const char *name)
 {
-    char *hidden = ls_sys_text(LS_UNFINISHED "%s", name);
-    char *path = hidden ? ls_path_join(parent, hidden) : NULL;
+    char *path = ls_checkpoint_unfinished(parent, name);
     if (path)
         ls_remove_tree(path);
     free(path);
-    free(hidden);
 }
 
 void ls_checkpoint_settle(const char *parent) { each(parent, LS_REPLACED, ls_folder_settle); }
@@ -274,6 +277,16 @@ ls_status ls_checkpoint_open(ls_checkpoint *out, const char *dir, ls_verify how,
     if (s != LS_OK)
         ls_checkpoint_release(out);
     return s;
+}
+
+ls_status ls_checkpoint_open_sparse(ls_checkpoint *out, const ls_sparse *s, const char *dir, ls_verify how,
+                                    ls_group *g)
+{
+    const bool here = s && *s->dir;
+    LS_TRY(ls_checkpoint_open(out, here ? s->dir : dir, how, g));
+    out->sparse = s && s->bring;
+    out->manifest->sparse = here ? s : NULL;
+    return LS_OK;
 }
 
 void ls_checkpoint_release(ls_checkpoint *c)

@@ -118,6 +118,7 @@ typedef struct ls_checkpoint {
     ls_weights *optimizer; /* NULL: the checkpoint has none */
     ls_weights *live;      /* NULL: it has none */
     struct ls_manifest *manifest;
+    bool sparse; /* some rank of the group has a sparse copy */
 } ls_checkpoint;
 /* Verifies the checkpoint and opens it. With FULL each rank verifies a part of the bytes. If one rank fails,
  * the group has failed. Collective; g NULL: one rank. */
@@ -126,6 +127,23 @@ void ls_checkpoint_release(ls_checkpoint *c);
 /* c->weights get the moving averages of the parameters; what has none (buffers, frozen parameters) stays as
  * it is. LS_E_USAGE if the checkpoint has no averages. Local. */
 ls_status ls_checkpoint_use_ema(ls_checkpoint *c);
+/* A copy of a checkpoint whose files of tensors have only the bytes that somebody has asked for. */
+typedef struct ls_sparse {
+    char dir[4096]; /* its folder; "": this rank reads the whole checkpoint */
+    char name[256]; /* of the checkpoint */
+    /* Writes bytes from .. from + n - 1 of a file of it. In any thread. */
+    ls_status (*bring)(const struct ls_sparse *s, const char *file, uint64_t from, uint64_t n);
+    void *context; /* bring NULL: no rank of the group has a sparse copy */
+} ls_sparse;
+/* As ls_checkpoint_open, of the sparse copy, if there is one (s NULL: there is none): then `how` must be
+ * LOADED. What a rank loads is brought before; `s` must live longer than the checkpoint. */
+ls_status ls_checkpoint_open_sparse(ls_checkpoint *out, const ls_sparse *s, const char *dir, ls_verify how,
+                                    ls_group *g);
+/* Where an unfinished copy of checkpoint `name` is made: ls_checkpoint_clean removes it; malloc'ed. NULL: no
+ * memory. */
+char *ls_checkpoint_unfinished(const char *parent, const char *name);
+/* Brings and verifies what ls_ranges_load will take of `l`. Local. */
+ls_status ls_ranges_bring(const ls_weights *w, const ls_tensor_list *l);
 bool ls_checkpoint_is(const char *dir); /* whether it has a manifest.json */
 
 /* Fills the ranges of l->mine with elements of the whole tensors. A file that does not fit is LS_E_SHAPE, as

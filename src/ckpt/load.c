@@ -200,6 +200,19 @@ static ls_status prove(const ls_weight *t, ls_manifest *proof, int64_t first, in
                                         t->offset + (uint64_t)(first + n) * size);
 }
 
+ls_status ls_ranges_bring(const ls_weights *w, const ls_tensor_list *l)
+{
+    for (int64_t i = 0; i < l->n; i++) {
+        const ls_weight *t = ls_weights_find(w, l->tensors[i].name);
+        ls_manifest *proof = t ? ls_weights_proof(w, t) : NULL;
+        for (int64_t k = 0, run; proof && k < l->mine[i].count; k += run) {
+            const int64_t first = ls_range_piece(&l->mine[i], k, &run);
+            LS_TRY(prove(t, proof, first, run));
+        }
+    }
+    return LS_OK;
+}
+
 typedef struct reading {
     const ls_weight *from;
     ls_dtype to;

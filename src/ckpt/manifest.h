@@ -29,7 +29,8 @@ typedef struct ls_manifest {
     int n_files;
     ls_piece *pieces; /* in any order */
     int64_t n, room;
-    bool *proved; /* [n], if it was read: the piece's bytes have been verified */
+    const ls_sparse *sparse; /* brings bytes before they are verified; NULL: they are there */
+    bool *proved;            /* [n], if it was read: the piece's bytes have been verified */
 } ls_manifest;
 /* *file receives its number. LS_E_MEMORY. */
 ls_status ls_manifest_add_file(ls_manifest *m, const char *name, uint64_t size, int *file);

@@ -468,9 +468,8 @@ ls_status ls_resume_load(ls_resume_point *out, ls_resume_change *change, const c
     ls_status s;
     if (!ls_checkpoint_is(path) && ls_dcp_is(path))
         return ls_resume_load_dcp(out, change, path, t, r, now);
-    s = ls_checkpoint_open(&c, path,
-                           r->checkpoint.verify == LS_VERIFY_CHOICE_FULL ? LS_VERIFY_LOADED : LS_VERIFY_SIZES,
-                           t->group);
+    const bool full = r->checkpoint.verify == LS_VERIFY_CHOICE_FULL;
+    s = ls_checkpoint_open_sparse(&c, now->sparse, path, full ? LS_VERIFY_LOADED : LS_VERIFY_SIZES, t->group);
     if (s != LS_OK)
         return s == LS_E_FORMAT ? ls_fail(s, "%s. %s", ls_error_message(), advice(text, path, r)) : s;
     if (!c.optimizer) {

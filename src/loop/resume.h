@@ -78,6 +78,7 @@ typedef struct ls_resume_now {
     int64_t steps_per_epoch;
     bool allow_change;
     const ls_resume_ask *asked;
+    const ls_sparse *sparse; /* of the checkpoint; NULL: none */
 } ls_resume_now;
 /* Changes since the checkpoint that --allow-change has permitted. */
 typedef struct ls_resume_change {

@@ -238,7 +238,11 @@ static bool set_options(exchange *x)
     if (curl.setopt(x->c, CURLOPT_URL, x->url) != CURLE_OK)
         return false;
     set_behaviour(x);
-    if (r->from && !set_text(x->c, CURLOPT_RANGE, ls_sys_text("%lld-", (long long)r->from)))
+    if (r->count &&
+        !set_text(x->c, CURLOPT_RANGE,
+                  ls_sys_text("%lld-%lld", (long long)r->from, (long long)(r->from + r->count - 1))))
+        return false;
+    if (r->from && !r->count && !set_text(x->c, CURLOPT_RANGE, ls_sys_text("%lld-", (long long)r->from)))
         return false;
     if (r->bearer && ls_url_same_origin(r->url, x->url) &&
         !add_header(&x->headers, ls_sys_text("Authorization: Bearer %s", r->bearer)))

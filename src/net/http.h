@@ -20,6 +20,7 @@ typedef struct ls_http {
     const char *bearer;
     const ls_http_keys *keys; /* NULL: not signed */
     int64_t from;             /* the first byte that is wanted */
+    int64_t count;            /* how many are wanted; 0: all that follow */
     const void *body;         /* what a POST or PUT sends, `body_size` bytes */
     size_t body_size;
     /* gets the body as it comes; false ends the request */
@@ -30,9 +31,9 @@ typedef struct ls_http {
      * 0: that ends the request at once */
     double patience;
     /* set by the request */
-    long answer;    /* the server's status code; 0: none came */
-    bool refused;   /* `take` has ended it */
-    char etag[128]; /* the header ETag as it came, with its quotes; "": none */
+    long answer;              /* the server's status code; 0: none came */
+    bool refused;             /* `take` has ended it */
+    char etag[128];           /* the header ETag as it came, with its quotes; "": none */
     char region[64];          /* the header x-amz-bucket-region; "": none */
     char moved[LS_URL_SHOWN]; /* where a redirection that is not followed leads; "": there is none */
 } ls_http;

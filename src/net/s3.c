@@ -186,6 +186,23 @@ ls_status ls_s3_get(char **out, size_t *size, ls_s3 *s, const char *key)
     return status;
 }
 
+ls_status ls_s3_get_part(char **out, ls_s3 *s, const char *key, uint64_t from, size_t n)
+{
+    ls_str url = { 0 };
+    size_t size = 0;
+    add_url(&url, s, key);
+    ls_http r = { .url = ls_str_text(&url), .from = (int64_t)from, .count = (int64_t)n };
+    ls_status status = s3_ask(s, &r, "read", key, out, &size);
+    if (status == LS_OK && size != n) {
+        free(*out);
+        *out = NULL;
+        status = ls_fail(LS_E_FORMAT, "cannot read s3://%s/%s%s: %zu bytes came instead of %zu from %llu on",
+                         s->bucket, s->prefix, key, size, n, (unsigned long long)from);
+    }
+    ls_str_release(&url);
+    return status;
+}
+
 ls_status ls_s3_get_file(ls_s3 *s, const ls_s3_object *o, const char *path)
 {
     ls_str url = { 0 };

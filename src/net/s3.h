@@ -54,6 +54,8 @@ ls_status ls_s3_clean(ls_s3 *s, const char *below);
 
 /* The object as text: malloc'ed, NUL behind the last byte. */
 ls_status ls_s3_get(char **out, size_t *size, ls_s3 *s, const char *key);
+/* `n` of its bytes, from byte `from` on; malloc'ed. */
+ls_status ls_s3_get_part(char **out, ls_s3 *s, const char *key, uint64_t from, size_t n);
 /* Into a file, which appears when it has all its bytes. Its folder exists. */
 ls_status ls_s3_get_file(ls_s3 *s, const ls_s3_object *o, const char *path);
 ls_status ls_s3_remove(ls_s3 *s, const char *key); /* also when there is none */

@@ -6,10 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
+#include "base/clock.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/oserror.h"
+#include "base/stop.h"
 #include "base/str.h"
 #include "base/sys.h"
 #include "ckpt/checkpoint.h"
@@ -186,6 +189,33 @@ ls_status ls_remote_steps(const ls_remote *r, int64_t **steps, size_t *n)
     return s;
 }
 
+ls_status ls_remote_with_list(ls_remote *r, const char *name,
+                              ls_status (*act)(ls_remote *r, const ls_s3_list *l, const char *name))
+{
+    ls_str below = { 0 };
+    ls_s3_list l;
+    ls_remote_add_key(&below, name, "");
+    ls_status s = ls_s3_list_all(&l, r->s3, ls_str_text(&below));
+    ls_str_release(&below);
+    LS_TRY(s);
+    s = act(r, &l, name);
+    ls_s3_list_release(&l);
+    return s;
+}
+
+bool ls_remote_again(const ls_remote *r, ls_status s, double began, bool *said)
+{
+    enum { SLICE_MS = 50, SLICES = 20 };
+    if (s != LS_E_IO || ls_now() - began >= r->insists)
+        return false;
+    if (!*said)
+        ls_log_warn("%s; tries again for %g s", ls_error_message(), r->insists);
+    *said = true;
+    for (int i = 0; i < SLICES && !ls_stop_asked(); i++)
+        nanosleep(&(struct timespec){ .tv_nsec = SLICE_MS * 1000000L }, NULL);
+    return !ls_stop_asked();
+}
+
 /* ---- fetching */
 
 /* Fetches one object; what lies in its place is replaced. */
@@ -269,7 +299,7 @@ static ls_status fetch_files(ls_remote *r, const ls_s3_list *l, const char *name
     return s;
 }
 
-static ls_status check_fetched(const ls_remote *r, const char *folder, const char *name)
+ls_status ls_remote_check(const ls_remote *r, const char *folder, const char *name)
 {
     const ls_status s = ls_checkpoint_verify(folder, LS_VERIFY_SIZES, NULL);
     char why[2048];
@@ -301,7 +331,7 @@ static ls_status fetch_whole(ls_remote *r, const ls_s3_list *l, const char *name
     ls_status s = ls_make_dirs(ls_str_text(&hidden));
     if (s == LS_OK)
         s = fetch_files(r, l, name, ls_str_text(&hidden), true);
-    if (s == LS_OK && (s = check_fetched(r, ls_str_text(&hidden), name)) != LS_OK)
+    if (s == LS_OK && (s = ls_remote_check(r, ls_str_text(&hidden), name)) != LS_OK)
         remove_quietly(ls_str_text(&hidden)); /* the next start sees what the bucket has then */
     if (s == LS_OK && ls_sys_rename(ls_str_text(&hidden), final) != 0)
         s = ls_fail_os(final, "finish", errno);
@@ -341,7 +371,7 @@ ls_status ls_remote_fetch_folder(ls_remote *r, const ls_s3_list *l, const char *
         s = fetch_whole(r, l, name, ls_str_text(&final));
     else if (s == LS_OK) {
         s = fetch_files(r, l, name, ls_str_text(&final), false);
-        s = s == LS_OK ? check_fetched(r, ls_str_text(&final), name) : s;
+        s = s == LS_OK ? ls_remote_check(r, ls_str_text(&final), name) : s;
     }
     ls_str_release(&key);
     ls_str_release(&final);

@@ -15,6 +15,7 @@
 #include "base/sys.h"
 #include "comm/agree.h"
 #include "record/remote_own.h"
+#include "record/remote_sparse.h"
 #include "record/shared.h"
 #include "record/step_folder.h"
 
@@ -62,21 +63,6 @@ static void remove_older(ls_remote *r, int64_t step)
     free(steps);
 }
 
-/* Lists what the bucket has of a checkpoint, and does `act` with it. */
-static ls_status with_list(ls_remote *r, const char *name,
-                           ls_status (*act)(ls_remote *r, const ls_s3_list *l, const char *name))
-{
-    ls_str below = { 0 };
-    ls_s3_list l;
-    ls_remote_add_key(&below, name, "");
-    ls_status s = ls_s3_list_all(&l, r->s3, ls_str_text(&below));
-    ls_str_release(&below);
-    LS_TRY(s);
-    s = act(r, &l, name);
-    ls_s3_list_release(&l);
-    return s;
-}
-
 static ls_status on_this_host(ls_status s)
 {
     char host[256] = "";
@@ -102,12 +88,16 @@ typedef struct fetching {
     ls_remote *r;
     char name[NAME_ROOM];
     int rank;
+    ls_sparse *sparse; /* NULL: all of it */
 } fetching;
 
 static ls_status fetch(void *context)
 {
     const fetching *f = context;
-    LS_TRY(on_this_host(with_list(f->r, f->name, ls_remote_fetch_folder)));
+    const bool sparse = f->sparse && f->rank && !ls_remote_has_all(f->r, f->name);
+    LS_TRY(ls_remote_drop_sparse(f->r));
+    LS_TRY(on_this_host(
+        ls_remote_with_list(f->r, f->name, sparse ? ls_remote_make_sparse : ls_remote_fetch_folder)));
     if (f->rank)
         remove_older(f->r, ls_step_folder_parse(f->name));
     return LS_OK;
@@ -120,14 +110,14 @@ static ls_status offer(void *context)
     const fetching *f = context;
     ls_status s = ls_s3_clean(f->r->s3, "");
     if (s == LS_OK)
-        s = with_list(f->r, f->name, ls_remote_send_folder);
+        s = ls_remote_with_list(f->r, f->name, ls_remote_send_folder);
     return on_this_host(s);
 }
 
-ls_status ls_remote_fetch(ls_remote *r, bool apart, char path[4096], ls_group *g)
+ls_status ls_remote_fetch(ls_remote *r, bool apart, char path[4096], ls_group *g, ls_sparse *sparse)
 {
     const bool first = ls_group_rank(g) == 0;
-    fetching f = { .r = r, .rank = ls_group_rank(g) };
+    fetching f = { .r = r, .rank = ls_group_rank(g), .sparse = sparse };
     if (r && first)
         name_at(f.name, r, path);
     LS_TRY(ls_group_broadcast(g, f.name, sizeof f.name, 0));
@@ -139,7 +129,7 @@ ls_status ls_remote_fetch(ls_remote *r, bool apart, char path[4096], ls_group *g
     LS_TRY(ls_ranks_await(g, ls_group_local_rank(g) == 0 ? fetch : NULL, &f));
     /* (the cache may have another name than on rank 0's host) */
     snprintf(path, 4096, "%s/" LS_REMOTE_CHECKPOINTS "/%s", r->folder, f.name);
-    return LS_OK;
+    return sparse ? ls_remote_open_sparse(sparse, r, f.name) : LS_OK;
 }
 
 /* The checkpoint that an entry of the folder of checkpoints leads to: by a link, or with a name of its own;
@@ -162,7 +152,7 @@ ls_status ls_remote_complete(ls_remote *r)
     for (const struct dirent *e; s == LS_OK && d && (e = readdir(d));) {
         led_to(name, folder, e->d_name);
         if (*name && ls_remote_has(r, name) && !ls_remote_has_all(r, name))
-            s = with_list(r, name, ls_remote_fetch_folder);
+            s = ls_remote_with_list(r, name, ls_remote_fetch_folder);
     }
     if (d)
         closedir(d);
@@ -183,29 +173,14 @@ static ls_status clear_once(ls_remote *r, const ls_s3_list *l, const char *name)
     return LS_OK;
 }
 
-/* Whether a request that failed so is made once more: a bucket may be full or not there for a while. Waits
- * before it. */
-static bool again(const ls_remote *r, ls_status s, double began, bool *said)
-{
-    enum { SLICE_MS = 50, SLICES = 20 };
-    if (s != LS_E_IO || ls_now() - began >= r->insists)
-        return false;
-    if (!*said)
-        ls_log_warn("%s; tries again for %g s", ls_error_message(), r->insists);
-    *said = true;
-    for (int i = 0; i < SLICES && !ls_stop_asked(); i++)
-        nanosleep(&(struct timespec){ .tv_nsec = SLICE_MS * 1000000L }, NULL);
-    return !ls_stop_asked();
-}
-
 static ls_status clear(void *context, const char *name)
 {
     ls_status s;
     bool said = false;
     const double began = ls_now();
     do
-        s = with_list(context, name, clear_once);
-    while (again(context, s, began, &said));
+        s = ls_remote_with_list(context, name, clear_once);
+    while (ls_remote_again(context, s, began, &said));
     return s;
 }
 
@@ -221,7 +196,7 @@ static ls_status send_one(void *context, const char *name, const char *file, con
         ls_s3_set_patience(r->s3, LS_REMOTE_PATIENCE);
         do
             s = ls_s3_put_file(r->s3, ls_str_text(&key), path);
-        while (again(r, s, began, &said));
+        while (ls_remote_again(r, s, began, &said));
         ls_s3_set_patience(r->s3, 0);
     }
     ls_str_release(&key);

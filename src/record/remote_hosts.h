@@ -17,8 +17,9 @@ ls_status ls_remote_join(ls_remote **r, bool *apart, const char *storage, const 
 
 /* Fetches what is not here of the checkpoint of the run that rank 0 has at `path`: to the host of rank 0, or,
  * where they are `apart`, to each; then `path` becomes that of this host. Does nothing for one that is
- * elsewhere. An error names the host. Collective. */
-ls_status ls_remote_fetch(ls_remote *r, bool apart, char path[4096], ls_group *g);
+ * elsewhere. `sparse` (may be NULL): the other hosts only get a sparse copy, from which each rank brings what
+ * it loads; its `dir` is set there, and the next save removes it. An error names the host. Collective. */
+ls_status ls_remote_fetch(ls_remote *r, bool apart, char path[4096], ls_group *g, ls_sparse *sparse);
 
 /* Fetches the other hosts' files of the newest checkpoint, the best, and those that have names of their own:
  * then this host's copy of the run is complete. Local. */

@@ -35,6 +35,14 @@ ls_status ls_remote_manifests(ls_remote *r, const char *key, char **here, size_t
 /* Fetches what is not here of a checkpoint in the list of the bucket. One of this name that is another one
  * there is replaced. */
 ls_status ls_remote_fetch_folder(ls_remote *r, const ls_s3_list *l, const char *name);
+/* LS_E_FORMAT, with advice, if a fetched copy of a checkpoint does not have the files of its manifest. */
+ls_status ls_remote_check(const ls_remote *r, const char *folder, const char *name);
+/* Lists what the bucket has of a checkpoint, and does `act` with it. */
+ls_status ls_remote_with_list(ls_remote *r, const char *name,
+                              ls_status (*act)(ls_remote *r, const ls_s3_list *l, const char *name));
+/* Whether a request that failed so is made once more: a bucket may be full or not there for a while. Waits
+ * before it. */
+bool ls_remote_again(const ls_remote *r, ls_status s, double began, bool *said);
 bool ls_remote_is_there(const ls_s3_list *l, const char *key);
 /* Sends a checkpoint that the bucket has not got, or has another one of. One of which this host has only its
  * own ranks' files has been sent by the ranks (remote_hosts.h). */

@@ -136,7 +136,7 @@ static ls_status load(ls_run *r, const char *path, const ls_run_contents *c)
     ls_checkpoint from;
     char here[4096];
     snprintf(here, sizeof here, "%s", path);
-    LS_TRY(ls_remote_fetch(r->remote, r->apart, here, r->group));
+    LS_TRY(ls_remote_fetch(r->remote, r->apart, here, r->group, NULL));
     LS_TRY(ls_checkpoint_open(&from, here, r->opts.verify ? LS_VERIFY_FULL : LS_VERIFY_SIZES, r->group));
     ls_status s = LS_OK;
     if (c && c->trainer)

@@ -3,8 +3,10 @@
 
 #include <math.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/json.h"
+#include "comm/agree.h"
 #include "trainer.h"
 
 ls_status ls_trainer_lists(ls_state_lists *out, ls_trainer *t)
@@ -108,7 +110,27 @@ static bool only_frozen_differ(const ls_units *u, const ls_weights *w)
     return only;
 }
 
-static ls_status load_lists(ls_trainer *t, const ls_checkpoint *c, ls_state_lists *l, ls_pieces *p)
+typedef struct bringing {
+    const ls_checkpoint *c;
+    const ls_state_lists *l;
+    const char *advice;
+} bringing;
+
+static ls_status bring(void *context)
+{
+    const bringing *b = context;
+    char host[256] = "";
+    ls_status s = ls_ranges_bring(b->c->weights, &b->l->model);
+    s = s == LS_OK ? ls_ranges_bring(b->c->optimizer, &b->l->optimizer) : s;
+    if (s == LS_OK)
+        return s;
+    gethostname(host, sizeof host - 1);
+    return ls_fail(s, "host %s: %s%s%s", host, ls_error_message(), s == LS_E_FORMAT ? ". " : "",
+                   s == LS_E_FORMAT && b->advice ? b->advice : "");
+}
+
+static ls_status load_lists(ls_trainer *t, const ls_checkpoint *c, ls_state_lists *l, ls_pieces *p,
+                            const char *advice)
 {
     const ls_weights_load_opts o = { LS_WEIGHTS_LOAD_DEFAULTS };
     if (!c->optimizer)
@@ -119,6 +141,8 @@ static ls_status load_lists(ls_trainer *t, const ls_checkpoint *c, ls_state_list
     LS_TRY(ls_trainer_lists(l, t));
     LS_TRY(ls_ranges_load(c->optimizer, &l->optimizer,
                           &(ls_weights_load_opts){ LS_WEIGHTS_LOAD_DEFAULTS, .check_only = true }));
+    if (c->sparse) /* first of all, because it takes as long as the network does */
+        LS_TRY(ls_ranks_await(t->group, bring, &(bringing){ c, l, advice }));
     LS_TRY(ls_pieces_open(p, NULL));
     LS_TRY(ls_session_enter(t->session, "loading a checkpoint"));
     if (t->guest)
@@ -146,8 +170,8 @@ ls_status ls_trainer_load_state(ls_trainer *t, const ls_checkpoint *c, const cha
     LS_TRAINER_USE(t);
     ls_state_lists l = { 0 };
     ls_pieces p = { 0 };
-    ls_status s = ls_pieces_close(&p, load_lists(t, c, &l, &p));
-    if ((s == LS_E_FORMAT || s == LS_E_NUMERIC) && advice)
+    ls_status s = ls_pieces_close(&p, load_lists(t, c, &l, &p, advice));
+    if ((s == LS_E_FORMAT || s == LS_E_NUMERIC) && advice && !strstr(ls_error_message(), advice))
         s = ls_fail(s, "%s. %s", ls_error_message(), advice);
     s = ls_checkpoint_together(t->group, s);
     t->used = true;

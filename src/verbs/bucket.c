@@ -7,8 +7,10 @@
 #include "base/log.h"
 #include "comm/agree.h"
 #include "comm/launched.h"
+#include "net/s3.h"
 #include "recipe/recipe_fields.h"
 #include "record/run_owner.h"
+#include "record/shared.h"
 
 /* Whether this process asks the bucket: the user started it, and no other process is training the run, whose
  * files and uploads it could disturb. (A second `train` of a run finds that out when it opens the run
@@ -59,6 +61,9 @@ static ls_status check_apart(const ls_recipe *recipe)
 ls_status ls_bucket_join(ls_remote **r, bool *apart, const ls_recipe *recipe, ls_group *g)
 {
     const bool first = ls_group_rank(g) == 0;
+    *apart = false;
+    if (!r)
+        return LS_OK;
     LS_TRY(ls_ranks_agree(g, first ? ls_bucket_begin(r, recipe) : LS_OK));
     LS_TRY(ls_remote_join(r, apart, recipe->run.storage, recipe->run.name, g, recipe->failure.stall_seconds));
     if (!*apart)
@@ -68,6 +73,17 @@ ls_status ls_bucket_join(ls_remote **r, bool *apart, const ls_recipe *recipe, ls
                 "per_rank)",
                 ls_group_hosts(g), recipe->run.storage);
     return LS_OK;
+}
+
+ls_status ls_bucket_share(ls_remote *r, bool apart, char path[4096], ls_group *g, const ls_recipe *recipe,
+                          ls_sparse *sparse)
+{
+    const bool verified = recipe->checkpoint.verify == LS_VERIFY_CHOICE_FULL;
+    LS_TRY(ls_group_broadcast(g, path, 4096, 0));
+    if (ls_s3_is(recipe->run.storage))
+        LS_TRY(ls_remote_fetch(r, apart, path, g, verified ? sparse : NULL));
+    const bool there = !*path || *sparse->dir;
+    return ls_ranks_agree(g, there ? LS_OK : ls_shared_sees(path, recipe->run.storage));
 }
 
 ls_status ls_bucket_end(ls_remote **r, ls_status s, const char *message)

@@ -20,7 +20,6 @@
 #include "launch/compare.h"
 #include "launch/run_account.h"
 #include "loop/data_record.h"
-#include "record/shared.h"
 #include "loop/early_stopping.h"
 #include "base/memory.h"
 #include "launch/rank.h"
@@ -49,6 +48,7 @@ typedef struct training {
     ls_workers workers;      /* how many ranks, and where */
     ls_remote *remote;       /* the bucket of run.storage; NULL: none, or another process's business */
     bool apart;              /* the hosts share no folder: each rank has the bucket */
+    ls_sparse sparse;        /* then: of `checkpoint` */
     int threads;             /* of every rank, so that no two share a core; 0: one rank, or not known yet */
     ls_cpu_limit threads_by; /* what decided it */
 } training;
@@ -176,7 +176,9 @@ static ls_status first_state(training *t, const ls_train_opts *o)
     l->from.metrics.plateau_value = NAN;
     if (!t->checkpoint[0])
         return initial_weights(t);
-    const ls_resume_now now = { l->train, l->eval, l->steps_per_epoch, o->allow_change, &o->resume };
+    const ls_resume_now now = {
+        l->train, l->eval, l->steps_per_epoch, o->allow_change, &o->resume, &t->sparse
+    };
     return ls_resume_load(&l->from, &t->change, t->checkpoint, l->trainer, l->recipe, &now);
 }
 
@@ -193,15 +195,14 @@ static ls_status join_ranks(training *t)
                                          "launcher the same command again, which continues from the last "
                                          "checkpoint",
                                          (long long)t->loop.recipe->failure.max_failures));
-    if (t->workers.remote)
-        LS_TRY(ls_bucket_join(t->workers.remote, &t->apart, t->loop.recipe, g));
+    LS_TRY(ls_bucket_join(t->workers.remote, &t->apart, t->loop.recipe, g));
     ls_group_set_deadline(g, t->loop.recipe->failure.stall_seconds);
     LS_TRY(ls_ranks_compare(&t->threads, &t->threads_by, g, t->loop.recipe));
     LS_TRY(ls_workers_fit(&t->threads, g, t->loop.recipe));
     return ls_workers_micro_batch(t->loop.recipe, g);
 }
 
-/* Finds the checkpoint that the run continues from. Rank 0 looks for it and sends it to the others. */
+/* Finds the checkpoint that the run continues from. Rank 0 looks for it. */
 static ls_status find_checkpoint(training *t, const ls_train_opts *o)
 {
     const ls_recipe *r = t->loop.recipe;
@@ -211,9 +212,8 @@ static ls_status find_checkpoint(training *t, const ls_train_opts *o)
         s = ls_launch_restart() ? ls_resume_find_again(t->checkpoint, r, &o->resume)
                                 : ls_resume_find(t->checkpoint, r, &o->resume);
     LS_TRY(g ? ls_ranks_agree(g, s) : s);
-    LS_TRY(g ? ls_group_broadcast(g, t->checkpoint, sizeof t->checkpoint, 0) : LS_OK);
-    LS_TRY(g ? ls_remote_fetch(t->remote, t->apart, t->checkpoint, g) : LS_OK);
-    s = t->checkpoint[0] ? ls_shared_sees(t->checkpoint, r->run.storage) : ls_recipe_check_init(r, true);
+    LS_TRY(g ? ls_bucket_share(t->remote, t->apart, t->checkpoint, g, r, &t->sparse) : LS_OK);
+    s = t->checkpoint[0] ? LS_OK : ls_recipe_check_init(r, true);
     return g ? ls_ranks_agree(g, s) : s;
 }
 

@@ -81,6 +81,8 @@ times 0 requests "^PUT .*/again/checkpoints/step-00000090/manifest.json"
 tell PUT control/well; kill -9 $(ip netns pids right)
 ended 0; equal again
 has err "^warning: host 10.77.9.2 is gone, with ranks 2 to 3: .*; restart 1 of 1 in 0.5 s from step 60"; times 2 err "^ranks +4 on 2 hosts"
+# the other host has fetched what its ranks load: of the first host's files headers (in two requests) and a few numbers
+times 2 requests "^GET .*/again/checkpoints/step-00000060/optimizer-rank-00001"; times 2 requests "^PART .*/again/checkpoints/step-00000060/model-rank-00000"
 
 # ---- parts of a run: the first host is empty, and our launcher is not there; a bucket that is full ends it; the hosts have exchanged their disks, then the other one is empty;
 # last, one host
@@ -114,7 +116,12 @@ until_true grep -q "^ranks  2 on 1 host" err
 rm down
 ended 0; equal lost; times 2 err "^ranks  4 on 2 hosts"
 has err "^host 10.77.9.2 answers again; continues from step [0-9]+, on 4 workers instead of 2$"
-# a file of theirs is missing in the bucket: one message, with the rank and its host
+# a file of theirs is damaged, then missing in the bucket: one message, with the rank and its host
+put() { ip netns exec left bash -c 'exec 3<>"/dev/tcp/10.77.9.1/$0"; { printf "PUT /$1 HTTP/1.1\r\nContent-Length: $(stat -c %s "$2")\r\n\r\n"; cat "$2"; } >&3; cat <&3 >/dev/null' "$(head -n 1 requests)" "$@"; }
+{ head -c -4 "$(stored lost)/checkpoints/latest/optimizer-rank-00003.safetensors"; printf wxyz; } >damaged
+put bucket/runs/lost/checkpoints/step-00000120/optimizer-rank-00003.safetensors damaged
+refused 1 "^error: rank 3: host right: .*/optimizer-rank-00003.safetensors: bytes [0-9]+ to [0-9]+ are damaged: tensor .*: delete .*/step-00000120, on every host and in the bucket" \
+    $(run lost) --set train.steps=130
 tell DELETE bucket/runs/lost/checkpoints/step-00000120/model-rank-00003.safetensors
 empty right
 refused 1 "^error: rank 2: host right: s3://bucket/runs/lost/checkpoints/step-00000120 is damaged in the bucket: .*model-rank-00003.safetensors: not there, but the manifest.* delete this one" \

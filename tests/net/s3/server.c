@@ -61,7 +61,7 @@ static const char BUCKET[] = "bucket";
 typedef struct request {
     int fd;
     char method[8], path[2048], query[2048];
-    size_t from;
+    size_t from, until; /* of a GET; until 0: the end */
     bool token;
     char key[64], region[64]; /* of the signature */
     blob body;
@@ -281,11 +281,14 @@ static void get(const request *r, const char *key)
         refuse(r, "404 Not Found", "NoSuchKey");
     else {
         char range[128] = "";
-        if (r->from)
-            snprintf(range, sizeof range, "Content-Range: bytes %zu-%zu/%zu\r\n", r->from, all[i].whole.n - 1,
+        const size_t end = r->until && r->until < all[i].whole.n ? r->until : all[i].whole.n;
+        const bool part = r->from || r->until;
+        if (part) {
+            snprintf(range, sizeof range, "Content-Range: bytes %zu-%zu/%zu\r\n", r->from, end - 1,
                      all[i].whole.n);
-        answer(r, r->from ? "206 Partial Content" : "200 OK", range, all[i].whole.data + r->from,
-               all[i].whole.n - r->from);
+            printf("PART %s\n", key);
+        }
+        answer(r, part ? "206 Partial Content" : "200 OK", range, all[i].whole.data + r->from, end - r->from);
     }
 }
 
@@ -368,7 +371,10 @@ static bool read_request(request *r)
     target[sizeof r->path - 1] = 0;
     decode(r->path, target, 0);
     const char *range = strcasestr(head, "Range: bytes="), *size = strcasestr(head, "Content-Length: ");
-    r->from = range ? strtoull(range + 13, NULL, 10) : 0;
+    char *dash = NULL;
+    r->from = range ? strtoull(range + 13, &dash, 10) : 0;
+    r->until = dash && *dash == '-' ? strtoull(dash + 1, NULL, 10) + 1 : 0;
+    r->until = r->until > 1 ? r->until : 0;
     const char *key = strstr(head, "Credential=");
     if (key)
         sscanf(key + 11, "%63[^/]/%*[^/]/%63[^/]", r->key, r->region);
