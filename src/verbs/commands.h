@@ -61,6 +61,7 @@ typedef struct ls_verify_opts {
     int64_t from,
         to; /* steps; from -1: the first checkpoint that is left, to 0: the last one that was saved */
     const char *storage; /* where it is trained again; NULL: TMPDIR or /tmp */
+    ls_hosts_opts hosts;
     bool json;
 } ls_verify_opts;
 
