@@ -262,10 +262,13 @@ static ls_status machine_file(ls_doctor *d, const char *path, int ranks,
     LS_TRY(ls_device_open(&device, NULL, &(ls_device_opts){ LS_DEVICE_DEFAULTS }));
     if (ls_calibration_load(&c, &device) != LS_OK)
         LS_TRY(ls_calibration_measure(&c, &device));
-    const ls_status s = ls_doctor_write_machine(path, &c, ranks, wires);
+    const ls_status s = ls_doctor_write_machine(path, &c, ranks, !d->keep, wires);
     ls_calibration_release(&c);
+    const char *quote = strpbrk(path, " \t&;()$'\"") ? "'" : "";
     if (s == LS_OK)
-        ls_doctor_line(d, "file", "%s, for `lockstep plan RECIPE --machine %s`", path, path);
+        ls_doctor_line(d, "file", "%s, for `lockstep plan RECIPE --machine %s%s%s`%s", path, quote, path,
+                       quote,
+                       d->keep ? "" : "; its figures are too slow: measure again when the machine is quiet");
     return s;
 }
 
