@@ -236,6 +236,7 @@ const ls_verb LS_VERBS[] = {
       "lockstep plan vit-fashion-mnist --workers 2 --search --memory 64MiB --measure   # the fastest "
       "layout that fits\n"
       "lockstep plan vit-fashion-mnist --workers 16 --machine h100 --simulate --html ranks.html\n"
+      "lockstep plan vit-fashion-mnist --workers 16 --compare machine=a100,h100,epyc-9654\n"
       "lockstep plan vit-fashion-mnist --set train.global_batch=256 --isa avx512 --threads 16 --json",
       (const ls_option_row[]){
           { "--isa", LS_OPTION_TEXT, "LEVEL", .key = "isa", .help = "instruction set" },

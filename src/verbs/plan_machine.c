@@ -51,6 +51,14 @@ void ls_plan_host_of(ls_plan_host *h, const ls_compiled_recipe *c, const ls_step
         h->saved = saved_bytes(c->step.plans[LS_MICRO], tensor);
 }
 
+const char *ls_plan_host_lacks(const ls_plan_host *h)
+{
+    return h->gpu > 0 && h->device > h->gpu     ? "GPU"
+           : h->room > 0 && h->memory > h->room ? "host"
+           : h->ranks > h->most                 ? "ranks"
+                                                : NULL;
+}
+
 static double crowd_of(const ls_plan_host *h)
 {
     const double threads = (double)h->ranks * h->threads;
@@ -116,8 +124,6 @@ void ls_plan_host_json(ls_json *j, const ls_plan_host *h, const ls_compiled_reci
     ls_json_int(j, "whole_activations", (int64_t)h->saved);
     if (h->gpu > 0)
         ls_json_int(j, "device_room", (int64_t)h->gpu);
-    ls_json_bool(j, "fits",
-                 !(h->room > 0 && h->memory > h->room) && !(h->gpu > 0 && h->device > h->gpu) &&
-                     h->ranks <= h->most);
+    ls_json_bool(j, "fits", !ls_plan_host_lacks(h));
     ls_json_close_object(j);
 }

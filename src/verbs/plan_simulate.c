@@ -11,7 +11,9 @@
 #include "base/str.h"
 #include "base/sys.h"
 #include "pages/simulate_page.h"
+#include "plan_machine.h"
 #include "stage_players.h"
+#include "step_cost.h"
 
 enum { SHOWN = 10 };
 
@@ -197,6 +199,13 @@ static ls_status simulate_run(job *j, const ls_compiled_recipe *c, const ls_ui *
                            "doctor` first, or add --measure or --machine",
                            c->step.device.threads, c->step.device.threads == 1 ? "" : "s");
     LS_TRY(name_lanes(j));
+    ls_step_cost cost;
+    ls_plan_host host;
+    ls_step_cost_of(&cost, c);
+    ls_plan_host_of(&host, c, &cost);
+    if ((c->machine || c->step.device.here) && ls_plan_host_lacks(&host))
+        ls_log_warn("the step does not fit (%s): `lockstep plan` without --simulate says what it needs",
+                    ls_plan_host_lacks(&host));
     const int each = c->ranks_per_host > 0 && c->ranks_per_host < c->ranks ? c->ranks_per_host : c->ranks,
               hosts = c->ranks / each;
     ls_str layout = { 0 };

@@ -20,8 +20,8 @@
 #include "base/shown.h"
 #include "base/sys.h"
 #include "ckpt/folder.h"
-#include "comm/environment.h"
 #include "commands.h"
+#include "launch/rank.h"
 #include "record/rundir.h"
 #include "record/step_folder.h"
 #include "verify_rows.h"
@@ -102,17 +102,6 @@ static ls_status check_sets(const ls_verify_opts *o)
                     "says where",
                     o->run.sets[i]);
     return LS_OK;
-}
-
-/* It starts the ranks itself. */
-static ls_status check_place(void)
-{
-    ls_environment e;
-    LS_TRY(ls_environment_read(&e));
-    return e.launcher == LS_LAUNCHER_NONE || e.size == 1
-               ? LS_OK
-               : ls_fail(LS_E_USAGE, "verify starts its ranks itself: call it once, without mpirun, srun or "
-                                     "torchrun; --workers N and --hosts give it ranks");
 }
 
 static ls_status choose_steps(verification *v)
@@ -354,7 +343,9 @@ static ls_status verify(verification *v, const ls_ui *ui)
     if (!ls_file_in(v->o->run.name, LS_RUN_RECIPE))
         return no_run(v);
     LS_TRY(check_sets(v->o));
-    LS_TRY(check_place());
+    LS_TRY(ls_rank_alone(
+        "verify starts its ranks itself: call it once, without mpirun, srun or torchrun; --workers N "
+        "and --hosts give it ranks"));
     LS_TRY(ls_verify_rows_read(&v->rows, v->o->run.name));
     LS_TRY(choose_steps(v));
     const char *base = v->o->storage ? v->o->storage : getenv("TMPDIR");

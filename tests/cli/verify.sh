@@ -37,6 +37,7 @@ refused 2 "v.yaml: no run: it has no recipe.yaml" verify v.yaml
 refused 2 "v: no run: it has no recipe.yaml; did you mean runs/v\?" verify v
 for own in run.name=x run.storage=x; do refused 2 "--set $own: verify trains in a new folder" verify runs/v --set $own; done
 OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=0 refused 2 "verify starts its ranks itself: call it once" verify runs/v
+OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=1 try 2 verify runs/v; times 0 err "." # one of them says it
 try 1 verify runs/v --hosts nowhere --rsh false; has err "host nowhere does not answer"
 try 2 verify runs/v --set train.epochs=1 --from 0; has err "training ended before step 10 \(train.steps, train.epochs\)"
 # what training refuses leaves no folder, and verify says what to look at

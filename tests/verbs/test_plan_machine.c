@@ -131,6 +131,34 @@ static void what_does_not_fit(void **state)
     free(large);
 }
 
+/* A column for each machine, with what does not fit. */
+static void machines_side_by_side(void **state)
+{
+    (void)state;
+    const char *compare[] = { "machine=a100,h200" };
+    ls_plan_command_opts o = { .recipe = RECIPE("workers=16", "train.global_batch=4194304",
+                                                "train.micro_batch=262144"),
+                               .n_compare = 1,
+                               .compare = compare };
+    json_t *both = planned(o);
+    char *text = plan(o);
+    const json_t *columns = at(both, "", "columns"), *small = json_array_get(columns, 0),
+                 *large = json_array_get(columns, 1);
+    assert_string_equal(json_string_value(at(small, "settings", "machine")), "a100");
+    assert_true(json_is_false(at(small, "", "fits")));
+    assert_true(json_is_true(at(large, "", "fits")));
+    assert_true(json_number_value(at(small, "rank", "seconds")) !=
+                json_number_value(at(large, "rank", "seconds")));
+    ASSERT_CONTAINS(text, "machine                                      a100           h200\n");
+    ASSERT_CONTAINS(text, "hosts x ranks of each                       2 x 8          2 x 8\n");
+    ASSERT_CONTAINS(text, "fits                                      NO: GPU            yes\n");
+    free(text);
+    json_decref(both);
+    compare[0] = "machine=a1000";
+    ls_ui ui = { .out = stdout };
+    ASSERT_FAILS(ls_plan_command(&o, &ui), LS_E_USAGE, "a1000: cannot open", "h100-96gb");
+}
+
 /* --search takes what a rank has on the machine. */
 static void a_search_fits_the_machine(void **state)
 {
@@ -142,6 +170,8 @@ static void a_search_fits_the_machine(void **state)
                                      .search = true };
     char *text = plan(o);
     ASSERT_CONTAINS(text, " fit into 74.5 GiB a rank, ");
+    ASSERT_CONTAINS(text, "times are not measured, but by the figures of machine A100 SXM 80GB\n");
+    assert_null(strstr(text, "near shapes")); /* no shape was measured */
     assert_null(strstr(text, " a rank, 0 do not"));
     free(text);
 }
@@ -246,7 +276,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(another_machine),  cmocka_unit_test(what_does_not_fit),
         cmocka_unit_test(a_step_is_played), cmocka_unit_test(a_search_fits_the_machine),
-        cmocka_unit_test(lanes_of_ranks),
+        cmocka_unit_test(lanes_of_ranks),   cmocka_unit_test(machines_side_by_side),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
