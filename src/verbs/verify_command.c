@@ -213,7 +213,8 @@ static ls_status not_trained(const verification *v)
                    v->o->run.name, v->from + 1, v->to, log, begun ? v->again : "");
 }
 
-static ls_status train_again(verification *v)
+/* A request to stop is passed on: training stops after the step. */
+static ls_status train_again(verification *v, const ls_ui *ui)
 {
     char *words[WORDS];
     int status = 0;
@@ -225,7 +226,8 @@ static ls_status train_again(verification *v)
     if (pid < 0)
         return ls_fail(LS_E_MEMORY, "lockstep train could not be started: %s", strerror(errno));
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        continue;
+        if (ui->stop && *ui->stop)
+            kill(pid, SIGTERM);
     v->stopped = WIFEXITED(status) && WEXITSTATUS(status) == STOPPED;
     return v->stopped || (WIFEXITED(status) && WEXITSTATUS(status) == 0) ? LS_OK : not_trained(v);
 }
@@ -356,7 +358,7 @@ static ls_status verify(verification *v, const ls_ui *ui)
     v->again = ls_arena_printf(&v->arena, "%s/again", v->storage);
     ls_log_info("trains steps %" PRId64 " to %" PRId64 " again, from %s, in %s", v->from + 1, v->to,
                 v->checkpoint ? v->checkpoint : "the beginning", v->storage);
-    ls_status s = train_again(v);
+    ls_status s = train_again(v, ui);
     if (s == LS_OK)
         s = compare_rows(v, ui);
     /* what differs stays, and the log of what failed */

@@ -3,9 +3,16 @@
 # verified is refused. And train --until.
 source "$(dirname "$0")/common.sh"
 
+# black images, nearly all of class 0: small and learned in a step, so the last checkpoint is the best one
+mkdir digits
+digits() { # NAME SAMPLES
+    { printf '\0\0\010\003'; printf "$(idx_number $2)$(idx_number 28)$(idx_number 28)"; head -c $(($2 * 784)) /dev/zero; } | gzip >digits/$1-images-idx3-ubyte.gz
+    { printf '\0\0\010\001'; printf "$(idx_number $2)"; printf '\1\2\3\4\5\6\7\10\11'; head -c $(($2 - 9)) /dev/zero; } | gzip >digits/$1-labels-idx1-ubyte.gz
+}
+digits train 4800; digits t10k 64
 cat >v.yaml <<'EOF'
 model: {type: mlp, image_size: 28, hidden: [16], classes: 10}
-data: {type: shapes}
+data: {type: mnist, path: digits}
 train: {epochs: 2, steps_per_epoch: 5, global_batch: 16, micro_batch: 4}
 checkpoint: {every_steps: 2, keep: 2}
 schedule: {type: cosine}
@@ -47,6 +54,15 @@ try 1 verify runs/v --set optimizer.lr=1; has err "optimizer.lr: 1 here, 0.001 t
 # a run that may start its ranks again is verified on any number of them; digests between checkpoints, one copy of each
 try 0 train v.yaml --set run.name=many --set failure.max_failures=3 --set failure.grow=true --set failure.digest_every=3
 try 0 verify runs/many --from 0 --to 9; has out "9 losses, 1 evaluation, 5 checkpoints, 7 digests"; times 0 err "^warning"
+
+# a request to stop, which verify gets alone, ends what it has started
+try 0 train v.yaml --set run.name=long --set train.steps_per_epoch=300
+LOCKSTEP_FAULT=delay@random:seconds=0.2 "$lockstep" verify runs/long --from 0 >out 2>err & pid=$!
+what="verify that is stopped"
+begun() { grep -q '"step":3,' again/lockstep-verify-*/again/metrics.jsonl; }
+until_true begun; kill -TERM $pid; wait $pid; [ $? = 75 ] || bad "$what: another exit status"
+has err "^stopped before step 600 was trained again"
+[ -z "$(ls again)" ] || bad "verify leaves $(ls again)"
 
 # the build is recorded, and another one is mentioned
 times 0 out "another build"
