@@ -253,6 +253,19 @@ static ls_status gpu_speed(ls_doctor *d)
     return LS_OK;
 }
 
+/* The launcher has bound this rank to some of the cores that it could use: the file would have these alone.
+ */
+static void tell_bound(ls_doctor *d)
+{
+    const int bound = ls_calibration_cores(), all = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    if (bound < all)
+        ls_doctor_note(
+            d,
+            "this rank may use %d of the %d cores of its host, and so host.cores of the file is %d: if "
+            "the launcher binds ranks, use mpirun --bind-to none or srun --cpu-bind=none",
+            bound, all, bound);
+}
+
 /* The file of --write-machine: of a GPU if there is one, as device: auto has it. */
 static ls_status machine_file(ls_doctor *d, const char *path, int ranks,
                               const ls_collective_speed wires[LS_COLLECTIVE_SPEEDS])
@@ -329,6 +342,8 @@ ls_status ls_verb_doctor(const ls_args *a, const ls_ui *ui)
             s = gpu_speed(&d);
         if (s == LS_OK && file)
             s = machine_file(&d, file, each, wires);
+        if (s == LS_OK && file && ranks)
+            tell_bound(&d);
     }
     d.failed = s != LS_OK;
     const ls_status printed = ls_doctor_end(&d);

@@ -1,6 +1,8 @@
 /* simulate_page.c - see simulate_page.h. */
 #include "simulate_page.h"
 
+#include <math.h>
+
 #include "base/file.h"
 #include "base/str.h"
 #include "page.h"
@@ -25,10 +27,12 @@ static void rect(ls_str *out, const ls_sim_result *r, double from, double to, ls
                  double height)
 {
     char x[32], width[32], top[32], high[32];
+    const double left = rint(1e5 * from / r->seconds) / 100,
+                 right = rint(1e5 * to / r->seconds) / 100; /* no gaps */
     ls_str_printf(out, "<rect x=\"%s\" y=\"%s\" width=\"%s\" height=\"%s\" fill=\"%s\"><title>",
-                  ls_format_number(x, "%.2f", 1000 * from / r->seconds), ls_format_number(top, "%.3g", y),
-                  ls_format_number(width, "%.2f", 1000 * (to - from) / r->seconds),
-                  ls_format_number(high, "%.3g", height), COLORS[kind]);
+                  ls_format_number(x, "%.2f", left), ls_format_number(top, "%.3g", y),
+                  ls_format_number(width, "%.2f", right - left), ls_format_number(high, "%.3g", height),
+                  COLORS[kind]);
 }
 
 static void one_span(ls_str *out, const ls_sim_result *r, const ls_sim_span *s, const char *what)
