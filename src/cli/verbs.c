@@ -349,6 +349,8 @@ const ls_verb LS_VERBS[] = {
       (const ls_option_row[]){
           { FLAG("--best", ls_inspect_opts, model.best), EXCLUDES("--prefix"), BEST_HELP },
           { FLAG("--verify", ls_inspect_opts, verify), .help = "verify the checksums of all bytes" },
+          { FLAG("--digest", ls_inspect_opts, digest), EXCLUDES("--html", "--prefix"),
+            .help = "print the digest of all weights, which `lockstep verify` and metrics.jsonl also have" },
           { PAGE(ls_inspect_opts), EXCLUDES("--json"),
             .help = "write a web page: the module tree, and each rank's local shard or each file's part" },
           { "--prefix", LS_OPTION_TEXT, "PREFIX", AT(ls_inspect_opts, prefix),

@@ -164,7 +164,7 @@ typedef struct ls_export_opts {
 typedef struct ls_inspect_opts {
     ls_recipe_arg model;
     const char *prefix; /* --prefix: of names in a DCP directory. NULL: none */
-    bool verify, json;
+    bool verify, digest, json;
     const char *html; /* write a page, in place of text. NULL: no */
 } ls_inspect_opts;
 

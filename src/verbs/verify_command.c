@@ -19,6 +19,7 @@
 #include "base/oserror.h"
 #include "base/shown.h"
 #include "base/sys.h"
+#include "ckpt/adapter.h"
 #include "ckpt/folder.h"
 #include "commands.h"
 #include "launch/rank.h"
@@ -34,8 +35,9 @@ typedef struct verification {
     int64_t from, to;
     ls_arena arena;
     const char *checkpoint; /* of `from`; NULL: the beginning */
-    bool stopped;           /* `train` ended with status 75, as it does after --until */
-    char *storage, *again;  /* where it is trained again; again: the run directory there */
+    bool has_saved;        /* the checkpoint of `to` is there, and has the weights whose digest is compared */
+    bool stopped;          /* `train` ended with status 75, as it does after --until */
+    char *storage, *again; /* where it is trained again; again: the run directory there */
 } verification;
 
 /* ---- which steps */
@@ -140,6 +142,28 @@ static ls_status choose_steps(verification *v)
                          ": there is no %s; checkpoint.keep says how many stay, and 0 is the "
                          "beginning",
                          v->from, v->checkpoint);
+}
+
+/* Whether the checkpoint of this step, if it is still there, has the weights whose digest the run wrote. */
+static ls_status check_saved(verification *v, int64_t step, bool *there)
+{
+    char name[LS_STEP_FOLDER_ROOM], is[17];
+    const char *was = json_string_value(json_object_get(ls_verify_digests(&v->rows, step), "model")),
+               *dir = ls_arena_printf(&v->arena, "%s/checkpoints/%s", v->o->run.name,
+                                      ls_step_folder(name, step));
+    uint64_t digest;
+    LS_TRY(ls_arena_status(&v->arena));
+    *there = was && step > 0 && ls_dir_exists(dir);
+    if (!*there)
+        return LS_OK;
+    LS_TRY(ls_weights_element_digest(&digest, dir));
+    snprintf(is, sizeof is, "%016" PRIx64, digest);
+    return !strcmp(is, was)
+               ? LS_OK
+               : ls_fail(LS_E_NUMERIC,
+                         "%s has weights with digest %s, and metrics.jsonl says %s: it is not the "
+                         "checkpoint that the run saved",
+                         dir, is, was);
 }
 
 /* ---- training again */
@@ -303,8 +327,9 @@ static ls_status verify_tell(const verification *v, const ls_verify_result *r, c
                 r->n[LS_VERIFY_DIGEST] ? ", " : "\n");
     if (r->n[LS_VERIFY_DIGEST])
         print_count(ui->out, r->n[LS_VERIFY_DIGEST], "digest between them", "digests between them", "\n");
-    fprintf(ui->out, "        digests at the end: model %s%s%s\n", model, optimizer ? ", optimizer " : "",
-            optimizer ? optimizer : "");
+    fprintf(ui->out, "        digests at the end: model %s%s%s%s\n", model, optimizer ? ", optimizer " : "",
+            optimizer ? optimizer : "",
+            v->has_saved ? "; the checkpoint of the last step has these weights" : "");
     if (is_other_build(v, build))
         fprintf(ui->out, "        %s\n", build);
     return LS_OK;
@@ -350,6 +375,8 @@ static ls_status verify(verification *v, const ls_ui *ui)
         "and --hosts give it ranks"));
     LS_TRY(ls_verify_rows_read(&v->rows, v->o->run.name));
     LS_TRY(choose_steps(v));
+    LS_TRY(check_saved(v, v->from, &v->has_saved));
+    LS_TRY(check_saved(v, v->to, &v->has_saved));
     const char *base = v->o->storage ? v->o->storage : getenv("TMPDIR");
     v->storage = ls_arena_printf(&v->arena, "%s/lockstep-verify-XXXXXX", base && *base ? base : "/tmp");
     LS_TRY(ls_arena_status(&v->arena));

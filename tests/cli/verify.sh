@@ -64,6 +64,20 @@ until_true begun; kill -TERM $pid; wait $pid; [ $? = 75 ] || bad "$what: another
 has err "^stopped before step 600 was trained again"
 [ -z "$(ls again)" ] || bad "verify leaves $(ls again)"
 
+# the weights that are handed over are those of the run: their digest says so, in whatever files they are; and a checkpoint that the run did not save is found
+digest() { sed -n 's/.*the weights have digest //p' out; }
+try 0 inspect runs/v/checkpoints/step-00000010 --digest; want=$(digest)
+once runs/v/metrics.jsonl "\"checkpoint\",\"step\":10,.*\"model\":\"$want\""
+try 0 export runs/v --to v.safetensors --quiet; try 0 inspect v.safetensors --digest; [ "$(digest)" = "$want" ] || bad "digest of exported weights: $(digest)"
+try 0 inspect runs/beside --digest; [ "$(digest)" = "$want" ] || bad "digest of files of each rank: $(digest)"
+try 0 inspect runs/v --digest --verify --json; has out "^\{\"path\":.*\"digest\":\"$want\""
+try 0 verify runs/v; has out "; the checkpoint of the last step has these weights"
+try 0 train v.yaml --set run.name=adapter --set train.lora.rank=2 --set train.lora.targets=layers.0 --set model.init=runs/v/checkpoints/latest; try 0 verify runs/adapter; has out "; the checkpoint of the last step has these weights"
+try 0 train v.yaml --set run.name=twin --set run.seed=7
+cp -r runs/v forged; rm -r forged/checkpoints/*; cp -r runs/twin/checkpoints/step-000000* forged/checkpoints
+refused 1 "forged/checkpoints/step-00000008 has weights with digest [0-9a-f]{16}, and metrics.jsonl says [0-9a-f]{16}: it is not the checkpoint that the run saved" verify forged
+refused 1 "forged/checkpoints/step-00000010 has weights with digest" verify forged --from 0
+
 # the build is recorded, and another one is mentioned
 times 0 out "another build"
 cp -r runs/v saved
