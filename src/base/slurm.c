@@ -1,6 +1,7 @@
 /* slurm.c - see slurm.h. */
 #include "slurm.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -12,4 +13,12 @@ void ls_slurm_job(char text[64])
         snprintf(text, 64, "%.30s_%.30s", array, task);
     else
         snprintf(text, 64, "%.60s", job ? job : "");
+}
+
+void ls_slurm_size(int *tasks, int *hosts)
+{
+    const char *n = getenv("SLURM_NTASKS"), *nodes = getenv("SLURM_JOB_NUM_NODES");
+    const bool script = getenv("SLURM_JOB_ID") && !getenv("SLURM_STEP_NUM_TASKS");
+    *tasks = script && n ? atoi(n) : 1;
+    *hosts = script && nodes ? atoi(nodes) : 1;
 }

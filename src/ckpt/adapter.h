@@ -50,3 +50,6 @@ ls_status ls_adapter_name_for_peft(ls_weights *w);
  * all). */
 ls_status ls_weights_digest(uint64_t *out, const ls_weights *w,
                             bool (*takes)(const void *context, const char *), const void *context);
+/* Of a weight file or a checkpoint: the digest that a save writes for these values (element_digest.h).
+ * Local. */
+ls_status ls_weights_element_digest(uint64_t *out, const char *path);

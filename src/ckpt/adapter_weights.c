@@ -9,6 +9,7 @@
 #include "base/str.h"
 #include "base/sys.h"
 #include "ckpt/adapter.h"
+#include "ckpt/element_digest.h"
 #include "ckpt/elements.h"
 #include "ckpt/parts.h"
 #include "ckpt/safetensors.h"
@@ -102,7 +103,18 @@ ls_status ls_weights_merge(ls_weights *w, const ls_adapter *x)
     return ls_weights_select(w, if_no_adapter, NULL);
 }
 
-/* ---- the digest */
+/* ---- digests */
+
+/* *data: elements first .. first + n - 1, which may be in `block`. */
+static ls_status digest_read(const void **data, const ls_weight *t, int64_t first, int64_t n, uint8_t *block)
+{
+    LS_TRY(ls_stop_check("reading %s", t->file));
+    *data = t->data ? (const uint8_t *)t->data + (size_t)first * ls_dtype_size(t->type.dtype) : NULL;
+    if (*data && !t->strides)
+        return LS_OK;
+    *data = block;
+    return ls_weight_read_range(t, t->type.dtype, first, n, block);
+}
 
 static ls_status digest_of(uint64_t *out, const ls_weight *t, uint8_t *block, int64_t most)
 {
@@ -112,13 +124,9 @@ static ls_status digest_of(uint64_t *out, const ls_weight *t, uint8_t *block, in
     h = ls_hash64_more(h, t->type.dims, sizeof *t->type.dims * (size_t)t->type.ndim);
     const int64_t all = t->loadable && t->bytes ? ls_type_count(&t->type) : 0;
     for (int64_t first = 0, n; first < all; first += n) {
+        const void *data = NULL;
         n = all - first < most ? all - first : most;
-        LS_TRY(ls_stop_check("reading %s", t->file));
-        const void *data = t->data ? (const uint8_t *)t->data + (size_t)first * size : NULL;
-        if (!data || t->strides) {
-            LS_TRY(ls_weight_read_range(t, t->type.dtype, first, n, block));
-            data = block;
-        }
+        LS_TRY(digest_read(&data, t, first, n, block));
         h = ls_hash64_more(h, data, (size_t)n * size);
     }
     *out = h;
@@ -141,5 +149,42 @@ ls_status ls_weights_digest(uint64_t *out, const ls_weights *w, bool (*takes)(co
     }
     free(block);
     *out = all;
+    return s;
+}
+
+static ls_status element_digest(uint64_t *out, const ls_weights *w)
+{
+    enum { BLOCK = 1 << 20 };
+    uint8_t *block = ls_sys_malloc(BLOCK * 8);
+    ls_status s = ls_sys_have(block);
+    *out = 0;
+    for (int64_t i = 0; i < w->count && s == LS_OK; i++) {
+        const ls_weight *t = w->by_name[i];
+        const int64_t all = t->bytes ? ls_type_count(&t->type) : 0;
+        if (!t->loadable)
+            s = ls_fail(LS_E_UNSUPPORTED, "%s: tensor \"%s\" has type %s, and so no digest", t->file, t->name,
+                        t->stored);
+        for (int64_t first = 0, n; first < all && s == LS_OK; first += n) {
+            const void *data = NULL;
+            n = all - first < BLOCK ? all - first : BLOCK;
+            s = digest_read(&data, t, first, n, block);
+            if (s == LS_OK)
+                *out += ls_element_digest(ls_element_seed(t->name, t->type.dtype), data,
+                                          ls_dtype_size(t->type.dtype), first, n);
+        }
+    }
+    free(block);
+    return s;
+}
+
+/* A save counts the names that are in the files. */
+ls_status ls_weights_element_digest(uint64_t *out, const char *path)
+{
+    ls_weights *w;
+    LS_TRY(ls_weights_open(&w, path));
+    ls_status s = ls_adapter_is(path) ? ls_adapter_name_for_peft(w) : LS_OK;
+    if (s == LS_OK)
+        s = element_digest(out, w);
+    ls_weights_close(&w);
     return s;
 }

@@ -31,8 +31,9 @@ ls_status ls_doctor_end(ls_doctor *d);
  * there is no such line. For files of /proc and /sys. */
 bool ls_doctor_read(char *buffer, size_t size, const char *path, const char *prefix);
 
-/* doctor_file.c: writes a file for `plan --machine`, of hosts with so many ranks. */
-ls_status ls_doctor_write_machine(const char *path, const ls_calibration *c, int ranks,
+/* doctor_file.c: writes a file for `plan --machine`, of hosts with so many ranks. busy: its source says that
+ * other programs used the cores. */
+ls_status ls_doctor_write_machine(const char *path, const ls_calibration *c, int ranks, bool busy,
                                   const ls_collective_speed wires[LS_COLLECTIVE_SPEEDS]);
 void ls_doctor_machine(ls_doctor *d); /* doctor_machine.c: CPU, memory, limits, folders */
 /* doctor_parts.c: the optional parts of this build (cmake/parts.cmake) */

@@ -7,16 +7,20 @@
 #include "plan/collective_speed.h"
 #include "recipe/machine_file.h"
 
-/* Bytes of the machine's memory. */
-static int64_t memory_of_machine(void) { return (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE); }
+/* Bytes of the machine's memory, in whole MiB. */
+static int64_t memory_of_machine(void)
+{
+    return ((int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE)) & ~((int64_t)1048575);
+}
 
-ls_status ls_doctor_write_machine(const char *path, const ls_calibration *c, int ranks,
+ls_status ls_doctor_write_machine(const char *path, const ls_calibration *c, int ranks, bool busy,
                                   const ls_collective_speed wires[LS_COLLECTIVE_SPEEDS])
 {
     char host[64] = "", cpu[64], source[192];
     gethostname(host, sizeof host - 1);
     ls_calibration_cpu(cpu);
-    snprintf(source, sizeof source, "measured by lockstep doctor on %s", host);
+    snprintf(source, sizeof source, "measured by lockstep doctor on %s%s", host,
+             busy ? " while other programs used the cores: too slow" : "");
     const ls_collective_speed *link = &wires[LS_SPEED_HOST], *network = &wires[LS_SPEED_NETWORK];
     const bool apart = c->to_device > 0;
     const int cores = ls_calibration_cores();

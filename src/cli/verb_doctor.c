@@ -253,6 +253,19 @@ static ls_status gpu_speed(ls_doctor *d)
     return LS_OK;
 }
 
+/* The launcher has bound this rank to some of the cores that it could use: the file would have these alone.
+ */
+static void tell_bound(ls_doctor *d)
+{
+    const int bound = ls_calibration_cores(), all = (int)sysconf(_SC_NPROCESSORS_ONLN);
+    if (bound < all)
+        ls_doctor_note(
+            d,
+            "this rank may use %d of the %d cores of its host, and so host.cores of the file is %d: if "
+            "the launcher binds ranks, use mpirun --bind-to none or srun --cpu-bind=none",
+            bound, all, bound);
+}
+
 /* The file of --write-machine: of a GPU if there is one, as device: auto has it. */
 static ls_status machine_file(ls_doctor *d, const char *path, int ranks,
                               const ls_collective_speed wires[LS_COLLECTIVE_SPEEDS])
@@ -262,10 +275,13 @@ static ls_status machine_file(ls_doctor *d, const char *path, int ranks,
     LS_TRY(ls_device_open(&device, NULL, &(ls_device_opts){ LS_DEVICE_DEFAULTS }));
     if (ls_calibration_load(&c, &device) != LS_OK)
         LS_TRY(ls_calibration_measure(&c, &device));
-    const ls_status s = ls_doctor_write_machine(path, &c, ranks, wires);
+    const ls_status s = ls_doctor_write_machine(path, &c, ranks, !d->keep, wires);
     ls_calibration_release(&c);
+    const char *quote = strpbrk(path, " \t&;()$'\"") ? "'" : "";
     if (s == LS_OK)
-        ls_doctor_line(d, "file", "%s, for `lockstep plan RECIPE --machine %s`", path, path);
+        ls_doctor_line(d, "file", "%s, for `lockstep plan RECIPE --machine %s%s%s`%s", path, quote, path,
+                       quote,
+                       d->keep ? "" : "; its figures are too slow: measure again when the machine is quiet");
     return s;
 }
 
@@ -326,6 +342,8 @@ ls_status ls_verb_doctor(const ls_args *a, const ls_ui *ui)
             s = gpu_speed(&d);
         if (s == LS_OK && file)
             s = machine_file(&d, file, each, wires);
+        if (s == LS_OK && file && ranks)
+            tell_bound(&d);
     }
     d.failed = s != LS_OK;
     const ls_status printed = ls_doctor_end(&d);

@@ -236,6 +236,7 @@ const ls_verb LS_VERBS[] = {
       "lockstep plan vit-fashion-mnist --workers 2 --search --memory 64MiB --measure   # the fastest "
       "layout that fits\n"
       "lockstep plan vit-fashion-mnist --workers 16 --machine h100 --simulate --html ranks.html\n"
+      "lockstep plan vit-fashion-mnist --workers 16 --compare machine=a100,h100,epyc-9654\n"
       "lockstep plan vit-fashion-mnist --set train.global_batch=256 --isa avx512 --threads 16 --json",
       (const ls_option_row[]){
           { "--isa", LS_OPTION_TEXT, "LEVEL", .key = "isa", .help = "instruction set" },
@@ -348,6 +349,8 @@ const ls_verb LS_VERBS[] = {
       (const ls_option_row[]){
           { FLAG("--best", ls_inspect_opts, model.best), EXCLUDES("--prefix"), BEST_HELP },
           { FLAG("--verify", ls_inspect_opts, verify), .help = "verify the checksums of all bytes" },
+          { FLAG("--digest", ls_inspect_opts, digest), EXCLUDES("--html", "--prefix"),
+            .help = "print the digest of all weights, which `lockstep verify` and metrics.jsonl also have" },
           { PAGE(ls_inspect_opts), EXCLUDES("--json"),
             .help = "write a web page: the module tree, and each rank's local shard or each file's part" },
           { "--prefix", LS_OPTION_TEXT, "PREFIX", AT(ls_inspect_opts, prefix),
@@ -398,10 +401,12 @@ const ls_verb LS_VERBS[] = {
       "Trains steps of RUN again, from one of its checkpoints or from the beginning, and compares every\n"
       "loss, every metric, and the digests of weights and optimizer at each checkpoint. It needs RUN's\n"
       "recipe.yaml, metrics.jsonl and the checkpoint, and the data. RUN is only read. The number of ranks\n"
-      "may be another one where it does not change the bits (docs/ranks.md). Status 1: something differs.",
+      "may be another one where it does not change the bits (docs/ranks.md). Status 1: something differs,\n"
+      "or training the steps again failed.",
       "lockstep verify runs/vit-fashion-mnist                 # from the oldest checkpoint that is left\n"
       "lockstep verify runs/vit-fashion-mnist --from 0        # from the beginning\n"
-      "lockstep verify runs/my --from 468 --to 936 --workers 4",
+      "lockstep verify runs/my --from 468 --to 936 --workers 4\n"
+      "lockstep verify runs/my --hosts slurm --storage runs   # in a Slurm job, over all its hosts",
       (const ls_option_row[]){ { "--from", LS_OPTION_INT, "STEP", AT(ls_verify_opts, from), NULL, 0, INFINITY,
                                  .otherwise = "that of the oldest checkpoint",
                                  .help = "begin behind this step, which has a "
@@ -410,7 +415,9 @@ const ls_verb LS_VERBS[] = {
                                  .otherwise = "the last checkpoint",
                                  .help = "end with this step, of which a checkpoint was saved" },
                                { "--storage", LS_OPTION_FOLDER, "DIR", AT(ls_verify_opts, storage),
-                                 .otherwise = "TMPDIR or /tmp", .help = "train in a new folder in DIR" },
+                                 .otherwise = "TMPDIR or /tmp",
+                                 .help = "train in a new folder in DIR; with --hosts all hosts see it" },
+                               RECIPE_PLACES(ls_verify_opts),
                                JSON(ls_verify_opts),
                                END },
       ls_verb_verify },

@@ -54,6 +54,15 @@ static ls_status say_once(ls_status s)
     return ls_fail(s, "%s", speaks ? message : "");
 }
 
+ls_status ls_rank_alone(const char *refusal)
+{
+    ls_environment e;
+    ls_status s = ls_environment_read(&e);
+    if (s == LS_OK && e.launcher != LS_LAUNCHER_NONE && e.size != 1)
+        s = ls_fail(LS_E_USAGE, "%s", refusal);
+    return s == LS_OK ? s : say_once(s);
+}
+
 ls_status ls_rank_join(ls_group **g, const ls_ui *ui)
 {
     bool ignored, *silent = ui->silent ? ui->silent : &ignored;

@@ -5,6 +5,9 @@
 #include "base/ui.h"
 #include "lockstep/recipe.h"
 
+/* For what starts its ranks itself: LS_E_USAGE with this message, which one process prints, if mpirun, srun
+ * or torchrun has started several. */
+ls_status ls_rank_alone(const char *refusal);
 /* Joins the group that the environment describes (of `lockstep --workers`, mpirun, srun or torchrun). *g
  * NULL: this process is the only rank. Only rank 0 prints messages from now on. Collective if there is a
  * group. */

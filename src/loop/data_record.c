@@ -105,8 +105,11 @@ static int compare_files(ls_str *out, const json_t *was, const ls_dataset *set)
             continue;
         if (n++ < MOST) {
             ls_str_printf(out, "%s%s ", n > 1 ? ", " : "", here->what);
-            if (there)
-                name(out, here->path, data_record_text_of(there, "path"));
+            if (there && strcmp(here->path, data_record_text_of(there, "path")))
+                ls_str_printf(out, "%s here, %s there (other content)", here->path,
+                              data_record_text_of(there, "path")); /* another path alone does not differ */
+            else if (there)
+                name(out, here->path, here->path);
             else
                 ls_str_printf(out, "%s (not there)", here->path);
         }

@@ -1,6 +1,8 @@
 /* simulate_page.c - see simulate_page.h. */
 #include "simulate_page.h"
 
+#include <math.h>
+
 #include "base/file.h"
 #include "base/str.h"
 #include "page.h"
@@ -16,19 +18,57 @@ static const char *const COLORS[LS_SIM_KINDS] = { [LS_SIM_COMPUTE] = "var(--c-bl
 
 static double share(const ls_sim_result *r, double seconds) { return 100 * seconds / r->seconds; }
 
-/* What is shorter than this is drawn with what is before it. */
-static double least(const ls_sim_result *r) { return r->seconds / 2000; }
+/* Shorter spans that follow each other are drawn as one bar, divided as their times are. With many lanes the
+ * bars are wider, so that the page stays small. */
+static double least(const ls_sim_result *r) { return r->seconds / 1000 * (r->n > 16 ? r->n / 16.0 : 1); }
 
-static void rect(ls_str *out, const ls_sim_result *r, const ls_sim_span *s)
+/* y, height: of 20. Leaves the element <title> open. */
+static void rect(ls_str *out, const ls_sim_result *r, double from, double to, ls_sim_kind kind, double y,
+                 double height)
 {
-    char from[32], width[32], at[32], time[32];
-    ls_str_printf(out,
-                  "<rect x=\"%s\" y=\"0\" width=\"%s\" height=\"20\" fill=\"%s\"><title>%s for %s, from %s "
-                  "on</title></rect>",
-                  ls_format_number(from, "%.2f", 1000 * s->from / r->seconds),
-                  ls_format_number(width, "%.2f", 1000 * (s->to - s->from) / r->seconds), COLORS[s->kind],
-                  LS_SIM_NAMES[s->kind], ls_format_duration(time, s->to - s->from),
-                  ls_format_duration(at, s->from));
+    char x[32], width[32], top[32], high[32];
+    const double left = rint(1e5 * from / r->seconds) / 100,
+                 right = rint(1e5 * to / r->seconds) / 100; /* no gaps */
+    ls_str_printf(out, "<rect x=\"%s\" y=\"%s\" width=\"%s\" height=\"%s\" fill=\"%s\"><title>",
+                  ls_format_number(x, "%.2f", left), ls_format_number(top, "%.3g", y),
+                  ls_format_number(width, "%.2f", right - left), ls_format_number(high, "%.3g", height),
+                  COLORS[kind]);
+}
+
+static void one_span(ls_str *out, const ls_sim_result *r, const ls_sim_span *s, const char *what)
+{
+    char at[32], time[32];
+    rect(out, r, s->from, s->to, s->kind, 0, 20);
+    ls_str_add(out, s->kind == LS_SIM_COMPUTE ? LS_SIM_NAMES[s->kind] : "waits");
+    ls_str_printf(out, " for %s", ls_format_duration(time, s->to - s->from));
+    if (*what) {
+        ls_str_add(out, ", for ");
+        ls_html_add(out, what);
+    }
+    ls_str_printf(out, "; from %s on</title></rect>", ls_format_duration(at, s->from));
+}
+
+typedef struct short_spans { /* that follow each other */
+    int n;
+    double from, to, by_kind[LS_SIM_KINDS];
+} short_spans;
+
+static void several_spans(ls_str *out, const ls_sim_result *r, short_spans *g)
+{
+    char at[32];
+    double y = 0, all = 0;
+    for (int k = 0; k < LS_SIM_KINDS; k++)
+        all += g->by_kind[k];
+    for (int k = 0; k < LS_SIM_KINDS && g->n; k++) {
+        const double height = 20 * g->by_kind[k] / all;
+        if (!(height > 0))
+            continue;
+        rect(out, r, g->from, g->to, (ls_sim_kind)k, y, height);
+        ls_str_printf(out, "%s for %.0f %% of %d short parts; from %s on</title></rect>", LS_SIM_NAMES[k],
+                      5 * height, g->n, ls_format_duration(at, g->from));
+        y += height;
+    }
+    *g = (short_spans){ 0 };
 }
 
 static void lane(ls_str *out, const ls_sim_result *r, int k)
@@ -37,23 +77,36 @@ static void lane(ls_str *out, const ls_sim_result *r, int k)
     ls_str_add(out, "<p class=\"note\">");
     ls_html_add(out, r->lanes[k]);
     ls_str_add(out, "</p>\n<svg viewBox=\"0 0 1000 20\" preserveAspectRatio=\"none\" role=\"img\" "
-                    "style=\"width:100%;height:22px;display:block;background:var(--line)\" aria-label=\"");
+                    "style=\"width:100%;height:22px;display:block;shape-rendering:crispEdges;background:var(-"
+                    "-line)\" aria-label=\"");
     ls_html_add(out, r->lanes[k]);
     ls_str_printf(out, ": %s %.0f %%\">", LS_SIM_NAMES[LS_SIM_COMPUTE], share(r, p->by_kind[LS_SIM_COMPUTE]));
-    ls_sim_span drawn = { 0 };
+    short_spans together = { 0 };
     for (int i = 0; i < p->n_spans; i++) {
         const ls_sim_span *s = &p->spans[i];
-        if (i && (s->kind == drawn.kind || s->to - s->from < least(r))) {
-            drawn.to = s->to;
+        const bool is_long = s->to - s->from >= least(r);
+        if (is_long || together.to - together.from >= least(r))
+            several_spans(out, r, &together);
+        if (is_long) {
+            one_span(out, r, s, r->what[k][i]);
             continue;
         }
-        if (i)
-            rect(out, r, &drawn);
-        drawn = *s;
+        together.from = together.n++ ? together.from : s->from;
+        together.to = s->to;
+        together.by_kind[s->kind] += s->to - s->from;
     }
-    if (p->n_spans)
-        rect(out, r, &drawn);
+    several_spans(out, r, &together);
     ls_str_add(out, "</svg>\n");
+}
+
+/* Times below the lanes. */
+static void axis(ls_str *out, const ls_sim_result *r)
+{
+    char time[32];
+    ls_str_add(out, "<p class=\"note\" style=\"display:flex;justify-content:space-between\">");
+    for (int i = 0; i <= 4; i++)
+        ls_str_printf(out, "<span>%s</span>", i ? ls_format_duration(time, r->seconds * i / 4) : "0");
+    ls_str_add(out, "</p>\n");
 }
 
 static void legend(ls_str *out)
@@ -90,14 +143,16 @@ static void waits_table(ls_str *out, const ls_sim_result *r)
     if (!r->n_waits)
         return;
     ls_str_add(out, "<h2>Where it waits</h2>\n<div "
-                    "class=\"scroll\"><table>\n<thead><tr><th>ranks</th><th>for</th><th>times</th>"
+                    "class=\"scroll\"><table>\n<thead><tr><th>ranks</th><th "
+                    "style=\"text-align:left\">for</th><th>times</th>"
                     "<th>together</th><th>longest</th><th>at</th></tr></thead>\n<tbody>\n");
     for (int i = 0; i < r->n_waits; i++) {
         const ls_sim_wait *w = &r->waits[i];
         ls_str_add(out, "<tr>");
         ls_html_cell(out, r->lanes[w->player]);
-        ls_html_cell(out, w->what);
-        ls_str_printf(out, "<td>%d</td><td>%s</td><td>%s</td><td>%s</td></tr>\n", w->times,
+        ls_str_add(out, "<td style=\"text-align:left\">");
+        ls_html_add(out, w->what);
+        ls_str_printf(out, "</td><td>%d</td><td>%s</td><td>%s</td><td>%s</td></tr>\n", w->times,
                       ls_format_duration(total, w->seconds), ls_format_duration(longest, w->longest),
                       ls_format_duration(at, w->at));
     }
@@ -112,16 +167,18 @@ ls_status ls_simulate_page(const char *path, const ls_sim_result *r)
     ls_str_add(&out, "<h1>Simulated step of ");
     ls_html_add(&out, r->name);
     ls_str_add(&out, "</h1>\n<p class=\"sub\">");
+    ls_html_add(&out, r->place);
+    ls_str_add(&out, *r->layout ? " · " : "");
     ls_html_add(&out, r->layout);
-    ls_str_printf(&out, "%s%s a step, estimated</p>\n", *r->layout ? " · " : "",
-                  ls_format_duration(time, r->seconds));
+    ls_str_printf(&out, " · %s a step, estimated</p>\n", ls_format_duration(time, r->seconds));
     legend(&out);
     for (int i = 0; i < r->n; i++)
         lane(&out, r, i);
-    ls_str_printf(
-        &out,
-        "<p class=\"note\">Time goes from 0 to %s. A lane is for all ranks that run the same program.</p>\n",
-        ls_format_duration(time, r->seconds));
+    axis(&out, r);
+    ls_str_add(
+        &out, "<p class=\"note\">A lane is for all ranks that run the same program. Parts that are too short "
+              "to draw share a bar, as high as their shares of its time. Point at a bar to see what it waits "
+              "for.</p>\n");
     players_table(&out, r);
     waits_table(&out, r);
     ls_page_end(&out, "");

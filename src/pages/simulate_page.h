@@ -11,11 +11,13 @@ typedef struct ls_sim_wait { /* waits of a player for one thing */
 
 typedef struct ls_sim_result {
     const char *name, *layout; /* of the recipe; of the ranks */
+    const char *place;         /* "16 ranks on 2 hosts of H100 SXM" */
     int n;
     const ls_player *players;
-    const char *const *lanes; /* [n]: "ranks 0-15, stage 0" */
-    double seconds;           /* of the step */
-    int n_waits;              /* the longest first */
+    const char *const *lanes;       /* [n]: "ranks 0-15, stage 0" */
+    const char *const *const *what; /* [n][spans of the player]: what it waits for, "": it computes */
+    double seconds;                 /* of the step */
+    int n_waits;                    /* the longest first */
     const ls_sim_wait *waits;
 } ls_sim_result;
 extern const char *const LS_SIM_NAMES[LS_SIM_KINDS]; /* "computes", "waits for collectives", ... */

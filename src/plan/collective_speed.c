@@ -245,6 +245,8 @@ ls_status ls_wire_parse(ls_collective_speed *out, const char *text)
     const char *rate = unit > 0 ? end + 3 : "", *slash = strstr(rate, "/s");
     if (slash && !slash[2] && slash - rate < (long)sizeof size)
         memcpy(size, rate, (size_t)(slash - rate));
+    if (slash && slash > rate && slash[-1] == 'b')
+        return ls_fail(LS_E_USAGE, "%s: %s is in bits: divide it by 8, as 100Gb/s are 12.5GB/s", text, rate);
     if (!(latency > 0 && latency < 1e6) || unit <= 0 || !*size || !ls_parse_bytes(size, &bytes) || bytes < 1)
         return ls_fail(LS_E_USAGE,
                        "%s: write latency and bandwidth of a host's connection, as in 20us,12.5GB/s", text);

@@ -14,17 +14,19 @@
 #include "yaml_tree.h"
 
 typedef enum kind { TEXT, COUNT, BYTES, RATE, FLOPS, SECONDS, PART, FACTOR } kind;
+/* least, most: further than any machine, so that no time becomes infinite */
 static const struct {
-    const char *unit, *example;
+    const char *unit, *example, *range;
+    double least, most;
 } UNITS[] = {
-    [TEXT] = { NULL, "a text" },
-    [COUNT] = { "", "8" },
-    [BYTES] = { "B", "80GB or 512GiB" },
-    [RATE] = { "B/s", "3.35TB/s" },
-    [FLOPS] = { "FLOP/s", "989TFLOP/s" },
-    [SECONDS] = { "s", "3us" },
-    [PART] = { "", "0.5, above 0 and at most 1" },
-    [FACTOR] = { "", "1.5" },
+    [TEXT] = { .example = "a text" },
+    [COUNT] = { "", "8", "a whole number from 1 to 1048576", 1, 1 << 20 },
+    [BYTES] = { "B", "80GB or 512GiB", "from 1MB to 1000PB", 1e6, 1e18 },
+    [RATE] = { "B/s", "3.35TB/s", "from 1kB/s to 1000PB/s", 1e3, 1e18 },
+    [FLOPS] = { "FLOP/s", "989TFLOP/s", "from 1MFLOP/s to 1000PFLOP/s", 1e6, 1e18 },
+    [SECONDS] = { "s", "3us", "from 1ps to 1000s", 1e-12, 1e3 },
+    [PART] = { "", "0.5", "above 0 and at most 1", 1e-6, 1 },
+    [FACTOR] = { "", "1.5", "from 1 to 1000000", 1, 1e6 },
 };
 
 typedef struct key {
@@ -95,9 +97,10 @@ static bool quantity(double *out, const char *text, kind k)
     static const struct {
         const char *text;
         double factor;
-    } PREFIXES[] = { { "n", 1e-9 },    { "u", 1e-6 },    { "m", 1e-3 },    { "", 1 },        { "k", 1e3 },
-                     { "Ki", 0x1p10 }, { "Mi", 0x1p20 }, { "Gi", 0x1p30 }, { "Ti", 0x1p40 }, { "M", 1e6 },
-                     { "G", 1e9 },     { "T", 1e12 },    { "P", 1e15 } };
+    } PREFIXES[] = { { "p", 1e-12 },     { "n", 1e-9 },    { "u", 1e-6 },    { "\u00b5", 1e-6 },
+                     { "\u03bc", 1e-6 }, { "m", 1e-3 },    { "", 1 },        { "k", 1e3 },
+                     { "Ki", 0x1p10 },   { "Mi", 0x1p20 }, { "Gi", 0x1p30 }, { "Ti", 0x1p40 },
+                     { "M", 1e6 },       { "G", 1e9 },     { "T", 1e12 },    { "P", 1e15 } };
     char *end;
     double x = ls_strtod(text, &end);
     if (end == text || !isfinite(x))
@@ -107,7 +110,7 @@ static bool quantity(double *out, const char *text, kind k)
     const char *unit = UNITS[k].unit;
     for (size_t i = 0; i < sizeof PREFIXES / sizeof *PREFIXES; i++) {
         const size_t n = strlen(PREFIXES[i].text);
-        const bool binary = n == 2, small = PREFIXES[i].factor < 1;
+        const bool binary = n && PREFIXES[i].text[n - 1] == 'i', small = PREFIXES[i].factor < 1;
         if (strncmp(end, PREFIXES[i].text, n) || strcmp(end + n, unit) || (n && !*unit) ||
             (binary && k != BYTES && k != RATE) || (n && small != (k == SECONDS)))
             continue;
@@ -115,6 +118,17 @@ static bool quantity(double *out, const char *text, kind k)
         return true;
     }
     return false;
+}
+
+/* Networks are sold in bits: "100Gb/s", "100 Gbit/s", "100Gbps". */
+static bool is_in_bits(const char *text)
+{
+    char *end;
+    if (ls_strtod(text, &end) <= 0 || end == text)
+        return false;
+    end += strspn(end, " ");
+    end += *end && strchr("kMGT", *end) ? 1 : 0;
+    return !strcmp(end, "b/s") || !strcmp(end, "bit/s") || !strcmp(end, "bps");
 }
 
 /* The number with the largest prefix that leaves it at 1 or above. */
@@ -128,6 +142,11 @@ static void print_quantity(ls_str *out, double x, kind k)
     char text[32];
     int i = 0;
     const bool prefixed = k != COUNT && k != PART;
+    if (k == BYTES && fmod(x, 0x1p20) == 0 && fmod(x, 1e6) != 0) {
+        const bool large = fmod(x, 0x1p30) == 0;
+        ls_str_printf(out, "%.0f%s", x / (large ? 0x1p30 : 0x1p20), large ? "GiB" : "MiB");
+        return;
+    }
     while (prefixed && i < 3 && x < (k == SECONDS ? SMALL : LARGE)[i].factor)
         i++;
     const double factor = !prefixed ? 1 : (k == SECONDS ? SMALL : LARGE)[i].factor;
@@ -164,21 +183,32 @@ static bool is_section(const char *name)
 
 static ls_status unknown(const reader *r, int line, const char *name)
 {
-    const char *names[N_KEYS + 1] = { "switches" };
+    static const char *const OTHERS[] = { "switches", "host", "device", "link", "network" };
+    enum { N_OTHERS = sizeof OTHERS / sizeof *OTHERS };
+    const char *names[N_KEYS + N_OTHERS];
     for (int i = 0; i < N_KEYS; i++)
-        names[i + 1] = KEYS[i].name;
-    const char *near = ls_nearest_name(name, names, N_KEYS + 1);
+        names[i] = KEYS[i].name;
+    memcpy(names + N_KEYS, OTHERS, sizeof OTHERS);
+    const char *near = ls_nearest_name(name, names, N_KEYS + N_OTHERS);
     return ls_fail(LS_E_USAGE, "%s:%d: %s: a machine has no such key%s%s%s", r->file, line, name,
                    near ? "; did you mean " : "; docs/plan.md lists them", near ? near : "", near ? "?" : "");
 }
 
 static ls_status machine_number(double *out, const reader *r, const ls_yaml *v, const char *name, kind k)
 {
-    const bool scalar = v->kind == LS_YAML_SCALAR;
-    if (!scalar || !quantity(out, v->text, k) || !(*out > 0) || *out > 1e18 || (k == PART && *out > 1) ||
-        (k == COUNT && (*out != floor(*out) || *out > 1 << 20)))
-        return ls_fail(LS_E_USAGE, "%s:%d: %s: '%s': write it as in %s", r->file, v->line, name,
-                       scalar ? v->text : "...", UNITS[k].example);
+    if (v->kind != LS_YAML_SCALAR || !*v->text)
+        return ls_fail(LS_E_USAGE, "%s:%d: %s: one value is needed, as in %s", r->file, v->line, name,
+                       UNITS[k].example);
+    if (k == RATE && is_in_bits(v->text))
+        return ls_fail(LS_E_USAGE, "%s:%d: %s: '%s' is in bits: divide it by 8, as 100Gb/s are 12.5GB/s",
+                       r->file, v->line, name, v->text);
+    const bool read = quantity(out, v->text, k);
+    if (!read && *UNITS[k].unit)
+        return ls_fail(LS_E_USAGE, "%s:%d: %s: '%s': write it as in %s", r->file, v->line, name, v->text,
+                       UNITS[k].example);
+    if (!read || *out < UNITS[k].least || *out > UNITS[k].most || (k == COUNT && *out != floor(*out)))
+        return ls_fail(LS_E_USAGE, "%s:%d: %s: '%s': it has to be %s", r->file, v->line, name, v->text,
+                       UNITS[k].range);
     return LS_OK;
 }
 
@@ -189,8 +219,12 @@ static ls_status read_key(reader *r, int i, const ls_yaml *v)
     double x;
     r->given[i] = true;
     if (k->kind == TEXT) {
-        if (v->kind != LS_YAML_SCALAR || !*v->text)
-            return ls_fail(LS_E_USAGE, "%s:%d: %s: a text is needed: %s", r->file, v->line, k->name, k->help);
+        bool plain = v->kind == LS_YAML_SCALAR && *v->text;
+        for (const char *c = v->text; plain && *c; c++)
+            plain = (unsigned char)*c >= ' ' && *c != 0x7f; /* plan prints it */
+        if (!plain)
+            return ls_fail(LS_E_USAGE, "%s:%d: %s: a text of one line is needed: %s", r->file, v->line,
+                           k->name, k->help);
         *(const char **)(void *)at = v->text;
         return LS_OK;
     }
@@ -212,10 +246,13 @@ static ls_status read_switches(reader *r, const ls_yaml *list)
     for (const ls_yaml *c = list->child; c; c = c->next) {
         const ls_yaml *level = ls_yaml_real(c);
         double hosts = 0, over = 0;
+        if (level->kind != LS_YAML_MAP)
+            return ls_fail(LS_E_USAGE, "%s:%d: switches: a level is a map, as in %s", r->file, c->line,
+                           EXAMPLE);
         if (m->n_switches == LS_SWITCH_LEVELS)
             return ls_fail(LS_E_USAGE, "%s:%d: switches: at most %d levels", r->file, c->line,
                            LS_SWITCH_LEVELS);
-        for (const ls_yaml *v = level->kind == LS_YAML_MAP ? level->child : NULL; v; v = v->next) {
+        for (const ls_yaml *v = level->child; v; v = v->next) {
             const bool first = !strcmp(v->key, "hosts");
             if (!first && strcmp(v->key, "oversubscription"))
                 return ls_fail(LS_E_USAGE, "%s:%d: switches: %s: a level is %s", r->file, v->key_line, v->key,
@@ -224,11 +261,15 @@ static ls_status read_switches(reader *r, const ls_yaml *list)
                          : machine_number(&over, r, ls_yaml_real(v), "switches: oversubscription", FACTOR));
         }
         const int64_t below = m->n_switches ? m->switches[m->n_switches - 1].hosts : 0;
-        if (!(hosts > (double)below) || !(over >= 1))
-            return ls_fail(LS_E_USAGE,
-                           "%s:%d: switches: each level has more hosts than the one before, and an "
-                           "oversubscription of at least 1, as in %s",
+        if (!(hosts > 0) || !(over > 0))
+            return ls_fail(LS_E_USAGE, "%s:%d: switches: a level needs hosts and oversubscription, as in %s",
                            r->file, c->line, EXAMPLE);
+        if (hosts <= (double)below)
+            return ls_fail(
+                LS_E_USAGE,
+                "%s:%d: switches: hosts: %.0f: a level has more hosts than the one before, which has "
+                "%lld",
+                r->file, c->line, hosts, (long long)below);
         m->switches[m->n_switches++] = (ls_switch_level){ (int64_t)hosts, over };
     }
     return LS_OK;
@@ -247,10 +288,34 @@ static ls_status read_map(reader *r, const ls_yaml *map, const char *section)
             LS_TRY(read_switches(r, v));
         else if (!*section && is_section(name) && v->kind == LS_YAML_MAP)
             LS_TRY(read_map(r, v, name));
+        else if (!*section && is_section(name))
+            return ls_fail(LS_E_USAGE, "%s:%d: %s: it is a map of keys, as {%s}", r->file, c->key_line, name,
+                           !strcmp(name, "host")     ? "ranks: 8, cores: 64"
+                           : !strcmp(name, "device") ? "type: cpu, f32: 4TFLOP/s, ..."
+                           : !strcmp(name, "link")   ? "latency: 2us, bandwidth: 30GB/s"
+                                                     : "nics: 2, latency: 4us, bandwidth: 12.5GB/s");
         else
             return unknown(r, c->key_line, name);
     }
     return LS_OK;
+}
+
+/* Of the recipe's key isa: those of GPUs begin with sm_. */
+static ls_status check_isa(const reader *r, bool cuda)
+{
+    const char *isa = r->m->device.isa, *const *word = ls_key_named("isa")->words;
+    ls_str can = { 0 };
+    bool found = !*isa;
+    for (; *word; word++)
+        if (strcmp(*word, "auto") && !strncmp(*word, "sm_", 3) == cuda) {
+            found = found || !strcmp(*word, isa);
+            ls_str_printf(&can, "%s%s", can.len ? ", " : "", *word);
+        }
+    const ls_status s = found ? LS_OK
+                              : ls_fail(LS_E_USAGE, "%s: device.isa: '%s': device %s has %s", r->file, isa,
+                                        r->m->device.type, ls_str_text(&can));
+    ls_str_release(&can);
+    return s;
 }
 
 static ls_status check(const reader *r)
@@ -262,15 +327,26 @@ static ls_status check(const reader *r)
     const bool cuda = !strcmp(m->device.type, "cuda");
     if (!cuda && strcmp(m->device.type, "cpu"))
         return ls_fail(LS_E_USAGE, "%s: device.type: '%s': cpu or cuda is needed", r->file, m->device.type);
+    LS_TRY(check_isa(r, cuda));
     if (cuda && (!*m->device.isa || !(m->device.copies > 0)))
         return ls_fail(LS_E_USAGE, "%s: a machine with GPUs needs device.isa (sm_90) and device.copies",
                        r->file);
-    if (!cuda && m->device.copies > 0)
-        return ls_fail(LS_E_USAGE, "%s: device.copies: device cpu works in host memory; leave it out",
-                       r->file);
+    if (!cuda && (m->device.copies > 0 || m->device.memory > 0))
+        return ls_fail(LS_E_USAGE, "%s: device.%s: device cpu works in host memory; leave it out", r->file,
+                       m->device.copies > 0 ? "copies" : "memory");
     if ((m->network.nics > 0) != (m->network.bandwidth > 0) ||
         (m->network.nics > 0 && !(m->network.latency > 0)))
         return ls_fail(LS_E_USAGE, "%s: network: nics, bandwidth and latency belong together", r->file);
+    const char *of_network = m->network.message > 0 ? "network.message"
+                             : m->network.alone > 0 ? "network.alone"
+                             : m->network.busy > 0  ? "network.busy"
+                             : m->n_switches        ? "switches"
+                                                    : NULL;
+    if (of_network && !m->network.nics)
+        return ls_fail(
+            LS_E_USAGE,
+            "%s: %s: without network.nics, network.bandwidth and network.latency it changes nothing", r->file,
+            of_network);
     if ((m->link.latency > 0) != (m->link.bandwidth > 0))
         return ls_fail(LS_E_USAGE, "%s: link: latency and bandwidth belong together", r->file);
     return LS_OK;

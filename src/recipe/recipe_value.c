@@ -256,8 +256,9 @@ static ls_status read_mesh(const ls_yaml *v, const char *where, ls_mesh *out)
         size_t length = strspn(c->key, "abcdefghijklmnopqrstuvwxyz0123456789_");
         if (c->key[length] || !length || length >= sizeof out->axes[0].name ||
             !islower((unsigned char)c->key[0]))
-            return ls_fail(LS_E_USAGE, "%s: '%s' is not a name for an axis (small letters, digits, _)", where,
-                           c->key);
+            return ls_fail(LS_E_USAGE, "%s: '%s' is not a name for an axis (small letters, digits, _)%s",
+                           where, c->key,
+                           strchr(c->key, ':') ? "; YAML needs a space behind the colon: {dp: 2}" : "");
         memcpy(out->axes[out->n].name, c->key, length + 1);
         if (size->kind == LS_YAML_MAP)
             LS_TRY(read_axis_map(size, where, c->key, &size, &out->roles[out->n]));

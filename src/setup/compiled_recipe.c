@@ -65,9 +65,14 @@ static ls_status compiled_recipe_compile(ls_compiled_recipe *c, int64_t rank, co
         return ls_fail(LS_E_USAGE, "--rank %lld: workers is %d, so the ranks are 0 to %d", (long long)rank,
                        c->ranks, c->ranks - 1);
     if (ranks_per_host && c->ranks % ranks_per_host)
-        return ls_fail(LS_E_USAGE, "--ranks-per-host %lld does not divide the %d ranks (workers)%s",
-                       (long long)ranks_per_host, c->ranks,
-                       c->machine ? "; so many ranks the machine's hosts have if you do not give it" : "");
+        return where->ranks_per_host
+                   ? ls_fail(LS_E_USAGE, "--ranks-per-host %lld does not divide the %d ranks (workers)",
+                             (long long)ranks_per_host, c->ranks)
+                   : ls_fail(
+                         LS_E_USAGE,
+                         "host.ranks %lld of machine %s does not divide the %d ranks (workers): give another "
+                         "number of workers, or --ranks-per-host",
+                         (long long)ranks_per_host, m->name, c->ranks);
     c->ranks_per_host = (int)ranks_per_host;
     LS_TRY(ls_setup_make(&c->setup, c->recipe, c->ranks, (int)rank, (int)ranks_per_host));
     /* The machine may lack this ISA level: a plan can be made for any machine. */

@@ -61,6 +61,7 @@ typedef struct ls_verify_opts {
     int64_t from,
         to; /* steps; from -1: the first checkpoint that is left, to 0: the last one that was saved */
     const char *storage; /* where it is trained again; NULL: TMPDIR or /tmp */
+    ls_hosts_opts hosts;
     bool json;
 } ls_verify_opts;
 
@@ -163,7 +164,7 @@ typedef struct ls_export_opts {
 typedef struct ls_inspect_opts {
     ls_recipe_arg model;
     const char *prefix; /* --prefix: of names in a DCP directory. NULL: none */
-    bool verify, json;
+    bool verify, digest, json;
     const char *html; /* write a page, in place of text. NULL: no */
 } ls_inspect_opts;
 

@@ -1,5 +1,6 @@
 /* inspect_command.c - `lockstep inspect`: what is in a weight file, a checkpoint, a run, or a recipe's model.
  */
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,6 +10,7 @@
 #include "base/json.h"
 #include "base/str.h"
 #include "base/sys.h"
+#include "ckpt/adapter.h"
 #include "ckpt/checkpoint.h"
 #include "ckpt/gguf.h"
 #include "ckpt/parts.h"
@@ -31,13 +33,15 @@ static ls_status add_keys(ls_json *j, const json_t *keys)
     return s;
 }
 
-static ls_status print_json(FILE *out, const char *path, const json_t *keys, int64_t n,
+static ls_status print_json(FILE *out, const char *path, const json_t *keys, const char *digest, int64_t n,
                             const ls_tree_item *items)
 {
     ls_json j = { 0 };
     int64_t elements = 0;
     ls_json_object(&j, NULL);
     ls_json_text(&j, "path", path);
+    if (*digest)
+        ls_json_text(&j, "digest", digest);
     const ls_status s = add_keys(&j, keys);
     if (s != LS_OK) {
         ls_str_release(&j.out);
@@ -77,11 +81,13 @@ static void add_key_lines(ls_str *out, const json_t *keys)
 }
 
 static ls_status show(const ls_inspect_opts *o, const ls_ui *ui, const char *title, const json_t *keys,
-                      int64_t n, ls_tree_item *items)
+                      const char *digest, int64_t n, ls_tree_item *items)
 {
     if (o->json)
-        return print_json(ui->out, title, keys, n, items);
+        return print_json(ui->out, title, keys, digest, n, items);
     ls_str text = { 0 };
+    if (*digest)
+        ls_str_printf(&text, "%s: the weights have digest %s\n", title, digest);
     add_key_lines(&text, keys);
     ls_module_tree_text(&text, title, n, items);
     return ls_print_result(ui->out, &text);
@@ -176,8 +182,14 @@ static ls_status inspect_weights(const ls_inspect_opts *o, const ls_ui *ui, cons
         items[i] = (ls_tree_item){ .name = t->name, .stored = t->stored, .bytes = t->bytes, .type = t->type };
     }
     ls_tree_sort(n, items);
-    const ls_status s = o->html ? write_page(o, path, w, n, items)
-                                : show(o, ui, path, ls_gguf_keys_of(w), n, items);
+    char digest[17] = "";
+    uint64_t sum;
+    ls_status s = o->digest ? ls_weights_element_digest(&sum, path) : LS_OK;
+    if (s == LS_OK && o->digest)
+        snprintf(digest, sizeof digest, "%016" PRIx64, sum);
+    if (s == LS_OK)
+        s = o->html ? write_page(o, path, w, n, items)
+                    : show(o, ui, path, ls_gguf_keys_of(w), digest, n, items);
     free(items);
     ls_weights_close(&w);
     return s;
@@ -188,7 +200,8 @@ static ls_status inspect_checkpoint(const ls_inspect_opts *o, const ls_ui *ui, c
     int files = 0;
     if (o->verify) {
         LS_TRY(ls_checkpoint_verify(dir, LS_VERIFY_FULL, &files));
-        fprintf(ui->out, "%s: every byte of %d files matches the manifest\n", dir, files);
+        if (!o->json)
+            fprintf(ui->out, "%s: every byte of %d files matches the manifest\n", dir, files);
     }
     return inspect_weights(o, ui, dir);
 }
@@ -203,7 +216,7 @@ static bool is_weights(const char *path)
 }
 
 /* --verify of a weight file: it has no manifest, but a file of torch.save has checksums. */
-static ls_status verify_file(const char *path, const ls_ui *ui)
+static ls_status verify_file(const char *path, bool json, const ls_ui *ui)
 {
     int64_t entries;
     if (ls_ends_with(path, ".safetensors") || ls_ends_with(path, ".json") || ls_ends_with(path, ".gguf") ||
@@ -211,7 +224,8 @@ static ls_status verify_file(const char *path, const ls_ui *ui)
         return ls_fail(LS_E_USAGE,
                        "--verify: %s has no checksums; a checkpoint folder, a run or a .pt file has", path);
     LS_TRY(ls_pt_verify(path, &entries));
-    fprintf(ui->out, "%s: every byte of %lld entries matches its checksum\n", path, (long long)entries);
+    if (!json)
+        fprintf(ui->out, "%s: every byte of %lld entries matches its checksum\n", path, (long long)entries);
     return LS_OK;
 }
 
@@ -243,6 +257,6 @@ ls_status ls_inspect_command(const ls_inspect_opts *o, const ls_ui *ui)
     if (ls_dir_exists(path))
         return ls_checkpoint_is(path) ? inspect_checkpoint(o, ui, path) : inspect_folder(o, ui, path);
     if (o->verify)
-        LS_TRY(verify_file(path, ui));
+        LS_TRY(verify_file(path, o->json, ui));
     return is_weights(path) ? inspect_weights(o, ui, path) : ls_inspect_recipe(o, ui);
 }

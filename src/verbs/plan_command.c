@@ -1,5 +1,6 @@
 /* plan_command.c - `lockstep plan`: compile the step for any mesh, run nothing, print what it needs. No data
  * is read, no rank is started. */
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -107,7 +108,8 @@ static void memory_text(ls_str *out, const ls_compiled_recipe *c, const ls_step_
     part_text(out, "mailboxes between stages", m->apart ? 0 : f->mailboxes);
     part_text(out, "sums of micro-batches", m->spares.level_bytes);
     if (m->spares.level_bytes)
-        ls_str_printf(out, " (%d buffers; train.accumulate: running needs 1)", c->step.tree_buffers);
+        ls_str_printf(out, " (%d buffer%s; train.accumulate: running needs 1)", c->step.tree_buffers,
+                      c->step.tree_buffers == 1 ? "" : "s");
     part_text(out, "copies of what a skipped step puts back", m->spares.undo_bytes);
     part_text(out, "scratch to exchange averaged weights", m->spares.scratch_bytes);
     if (m->saves && !m->apart)
@@ -231,6 +233,11 @@ static void time_text(ls_str *out, const ls_compiled_recipe *c, const ls_step_co
             "        of %d kernels %d were not measured with these shapes, but estimated from others: "
             "--measure runs them\n",
             cost->kernels, cost->kernels - cost->measured);
+    if (c->machine && cost->collectives && c->ranks_per_host != 1 && c->ranks > 1 &&
+        !(c->machine->link.bandwidth > 0))
+        ls_str_add(out,
+                   "        without the time of links inside a host: link.latency and link.bandwidth of the "
+                   "machine give it\n");
     if (c->step.parallel.ranks_per_host > 0 && c->step.parallel.ranks_per_host < c->ranks &&
         !(c->calibration->wires[LS_SPEED_NETWORK].bandwidth > 0))
         ls_str_add(out,
@@ -355,6 +362,18 @@ static ls_status digests_json(ls_json *j, const ls_compiled_recipe *c)
     return LS_OK;
 }
 
+/* NAN, which is null: no time is known. */
+static void rate_json(ls_json *j, const ls_compiled_recipe *c, const ls_step_cost *cost)
+{
+    const int64_t steps = steps_per_epoch(c);
+    const bool known = cost->seconds > 0;
+    ls_json_f64(j, "samples_per_second", known ? (double)c->recipe->train.global_batch / cost->seconds : NAN);
+    if (steps > 0) {
+        ls_json_int(j, "steps_per_epoch", steps);
+        ls_json_f64(j, "epoch_seconds", known ? cost->seconds * (double)steps : NAN);
+    }
+}
+
 static ls_status plan_json(const ls_ui *ui, const ls_compiled_recipe *c, const ls_step_cost *cost,
                            const ls_step_cost *plain, const ls_plan_stages *stages)
 {
@@ -371,6 +390,7 @@ static ls_status plan_json(const ls_ui *ui, const ls_compiled_recipe *c, const l
     ls_json_int(&j, "parameters", c->step.units.parameters);
     ls_json_int(&j, "frozen", ls_units_frozen(&c->step.units));
     ls_json_int(&j, "micro_batches", c->step.micro_batches);
+    rate_json(&j, c, cost);
     ls_step_cost_json(&j, "rank", cost);
     if (c->step.parallel.slices)
         ls_step_cost_json(&j, "without_slices", plain);

@@ -3,6 +3,7 @@
 #include "base/c_locale.h"
 #include "base/shown.h"
 #include "plan_compare.h"
+#include "plan_machine.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 #include "base/sys.h"
 #include "pages/step_page.h"
 #include "plan_stages.h"
+#include "recipe/machine_file.h"
 #include "step_cost.h"
 #include "value_list.h"
 
@@ -24,6 +26,9 @@ typedef struct column {
     int ranks;
     int64_t samples; /* of a step */
     ls_step_cost cost;
+    const char *lacks; /* ls_plan_host_lacks */
+    bool placed;       /* on a machine that was given */
+    char host[32];     /* "8 x 16": hosts, ranks of each */
 } column;
 typedef struct table {
     int n_axes;
@@ -95,25 +100,45 @@ static ls_status fill(table *t, int k, const ls_plan_command_opts *o)
     ls_str made[KEYS] = { 0 };
     for (int i = 0; i < n; i++)
         sets[i] = o->recipe.sets[i];
+    int n_sets = n;
+    const char *name = NULL;
     for (int i = 0; i < t->n_axes; i++) {
+        if (!strcmp(t->axes[i].key, "machine")) { /* no key of a recipe, as --machine */
+            name = value_of(t, k, i);
+            continue;
+        }
         ls_str_printf(&made[i], "%s=%s", t->axes[i].key, value_of(t, k, i));
-        sets[n + i] = made[i].data;
+        sets[n_sets++] = made[i].data;
     }
+    ls_elsewhere where = o->where;
+    ls_machine machine;
+    ls_arena arena;
+    ls_arena_init(&arena);
+    where.machine = name ? &machine : where.machine;
     ls_compiled_recipe step;
     ls_status s = LS_OK;
     for (int i = 0; i < t->n_axes && s == LS_OK; i++)
         s = ls_str_status(&made[i]);
-    const ls_recipe_arg recipe = { .name = o->recipe.name, .n_sets = n + t->n_axes, .sets = sets };
+    const ls_recipe_arg recipe = { .name = o->recipe.name, .n_sets = n_sets, .sets = sets };
+    if (s == LS_OK && name)
+        s = ls_machine_load(&machine, &arena, name);
     if (s == LS_OK)
-        s = ls_compiled_recipe_make(&step, &recipe, 0, &o->where);
+        s = ls_compiled_recipe_make(&step, &recipe, 0, &where);
     if (s == LS_OK) {
+        ls_plan_host host;
         c->ranks = step.ranks;
         c->samples = step.recipe->train.global_batch;
         ls_step_cost_of(&c->cost, &step);
         ls_plan_stages stages;
-        s = ls_plan_stages_make(&stages, &c->cost, &step, &recipe, &o->where, false);
+        s = ls_plan_stages_make(&stages, &c->cost, &step, &recipe, &where, false);
         c->cost.memory = stages.memory;
         ls_plan_stages_release(&stages);
+        ls_plan_host_of(&host, &step, &c->cost);
+        c->lacks = step.step.device.here || step.machine || host.ranks > host.most ? ls_plan_host_lacks(&host)
+                                                                                   : NULL;
+        c->placed = step.machine != NULL;
+        if (c->placed)
+            snprintf(c->host, sizeof c->host, "%d x %d", host.hosts, host.ranks);
         if (o->html && s == LS_OK)
             s = add_view(t, k, &step);
         ls_compiled_recipe_release(&step);
@@ -126,6 +151,7 @@ static ls_status fill(table *t, int k, const ls_plan_command_opts *o)
     }
     for (int i = 0; i < t->n_axes; i++)
         ls_str_release(&made[i]);
+    ls_arena_release(&arena);
     return s;
 }
 
@@ -172,6 +198,17 @@ static void ranks_cell(char out[48], const column *c, int what)
 {
     (void)what;
     snprintf(out, 48, "%d", c->ranks);
+}
+static void hosts_cell(char out[48], const column *c, int what)
+{
+    (void)what;
+    snprintf(out, 48, "%s", c->host);
+}
+static void fits_cell(char out[48], const column *c, int what)
+{
+    (void)what;
+    if (c->placed || c->lacks)
+        snprintf(out, 48, "%s%s", c->lacks ? "NO: " : "yes", c->lacks ? c->lacks : "");
 }
 static void micro_cell(char out[48], const column *c, int what)
 {
@@ -278,6 +315,7 @@ static ls_status table_text(const table *t, const ls_ui *ui)
         ls_str_add(&p.out, "\n");
     }
     row(&p, "ranks", ranks_cell, 0);
+    row(&p, "hosts x ranks of each", hosts_cell, 0);
     row(&p, "micro-batches of a rank", micro_cell, 0);
     ls_str_add(&p.out, "memory of a rank, worst moment\n");
     for (int i = 0; i < LS_CAT_COUNT; i++) {
@@ -291,6 +329,7 @@ static ls_status table_text(const table *t, const ls_ui *ui)
     row(&p, "  of it results of collectives", total_cell, COLLECTIVES);
     row(&p, "  of it on the device", total_cell, DEVICE);
     row(&p, "beside it, once for a host's ranks", total_cell, NODE);
+    row(&p, "fits", fits_cell, 0);
     const size_t before = p.out.len;
     ls_str_add(&p.out, "collectives of a step\n");
     const size_t head = p.out.len;
@@ -333,6 +372,7 @@ static ls_status table_json(const table *t, const ls_ui *ui)
             ls_json_text(&j, "refused", c->why);
         } else {
             ls_json_int(&j, "ranks", c->ranks);
+            ls_json_bool(&j, "fits", !c->lacks);
             ls_step_cost_json(&j, "rank", &c->cost);
         }
         ls_json_close_object(&j);

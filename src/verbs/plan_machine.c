@@ -47,8 +47,16 @@ void ls_plan_host_of(ls_plan_host *h, const ls_compiled_recipe *c, const ls_step
     h->device = memory->apart ? (double)memory->device : 0;
     h->gpu = m && memory->apart ? (double)m->device.memory : 0;
     const char *tensor = ls_mesh_axis(&p->mesh, LS_ROLE_TENSOR);
-    if (!p->sequence && tensor)
+    if (!p->sequence && *tensor)
         h->saved = saved_bytes(c->step.plans[LS_MICRO], tensor);
+}
+
+const char *ls_plan_host_lacks(const ls_plan_host *h)
+{
+    return h->gpu > 0 && h->device > h->gpu     ? "GPU"
+           : h->room > 0 && h->memory > h->room ? "host"
+           : h->ranks > h->most                 ? "ranks"
+                                                : NULL;
 }
 
 static double crowd_of(const ls_plan_host *h)
@@ -62,9 +70,10 @@ void ls_plan_host_text(ls_str *out, const ls_plan_host *h, const ls_compiled_rec
     char a[32], b[32], d[32];
     const bool apart = h->device > 0;
     if (c->machine) {
-        ls_str_printf(out, "machine %s: %d host%s of %d rank%s, %lld cores each\n", c->machine->name,
-                      h->hosts, h->hosts == 1 ? "" : "s", h->ranks, h->ranks == 1 ? "" : "s",
-                      (long long)c->machine->host.cores);
+        const long long cores = c->machine->host.cores;
+        ls_str_printf(out, "machine %s: %d host%s of %d rank%s, %lld core%s each\n", c->machine->name,
+                      h->hosts, h->hosts == 1 ? "" : "s", h->ranks, h->ranks == 1 ? "" : "s", cores,
+                      cores == 1 ? "" : "s");
         if (h->gpu > 0)
             ls_str_printf(out, "        a rank needs %s of the %s of its GPU%s\n",
                           ls_format_bytes(a, (uint64_t)h->device), ls_format_bytes(b, (uint64_t)h->gpu),
@@ -115,8 +124,6 @@ void ls_plan_host_json(ls_json *j, const ls_plan_host *h, const ls_compiled_reci
     ls_json_int(j, "whole_activations", (int64_t)h->saved);
     if (h->gpu > 0)
         ls_json_int(j, "device_room", (int64_t)h->gpu);
-    ls_json_bool(j, "fits",
-                 !(h->room > 0 && h->memory > h->room) && !(h->gpu > 0 && h->device > h->gpu) &&
-                     h->ranks <= h->most);
+    ls_json_bool(j, "fits", !ls_plan_host_lacks(h));
     ls_json_close_object(j);
 }

@@ -14,6 +14,9 @@ typedef struct ls_plan_host {
         saved; /* bytes of activations at the worst moment that are whole on each rank of the tensor axis */
     int most;  /* ranks that a host can run */
 } ls_plan_host;
+/* Why the plan cannot be started there: "GPU", "host" (too little memory) or "ranks" (too many of a host);
+ * NULL: it fits. */
+const char *ls_plan_host_lacks(const ls_plan_host *h);
 void ls_plan_host_of(ls_plan_host *out, const ls_compiled_recipe *c, const ls_step_cost *cost);
 /* Lines "machine ...", "hosts   ...", "note    ..."; nothing where all is well and no machine was given. */
 void ls_plan_host_text(ls_str *out, const ls_plan_host *h, const ls_compiled_recipe *c);

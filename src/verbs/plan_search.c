@@ -374,6 +374,9 @@ static ls_status search_text(const search *s, const ls_ui *ui)
     else
         ls_str_printf(&out, "%d planned, of any size (--memory says what fits)", s->count[FITS]);
     ls_str_printf(&out, ", %d refused\n", s->count[REFUSED]);
+    if (s->o->where.machine)
+        ls_str_printf(&out, "times are not measured, but by the figures of machine %s\n",
+                      s->o->where.machine->name);
     ls_str_printf(&out, "%10s %10s %10s %10s %10s %6s\n", "step, ms", "compute", "update", "collective",
                   "memory", "micro");
     for (int i = 0; i < s->count[FITS] && i < SHOWN; i++) {
@@ -382,7 +385,7 @@ static ls_status search_text(const search *s, const ls_ui *ui)
                       1e3 * (c->seconds - c->update - c->communication), 1e3 * c->update,
                       1e3 * c->communication, ls_format_bytes(a, c->memory), c->value[MICRO]);
         short_text(&out, c);
-        ls_str_add(&out, c->exact ? "\n" : "  (in part from near shapes)\n");
+        ls_str_add(&out, c->exact || s->o->where.machine ? "\n" : "  (in part from near shapes)\n");
     }
     if (s->count[FITS]) {
         ls_str_add(&out, "fastest:");

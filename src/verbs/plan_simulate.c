@@ -11,7 +11,9 @@
 #include "base/str.h"
 #include "base/sys.h"
 #include "pages/simulate_page.h"
+#include "plan_machine.h"
 #include "stage_players.h"
+#include "step_cost.h"
 
 enum { SHOWN = 10 };
 
@@ -19,6 +21,7 @@ typedef struct job {
     const ls_plan_command_opts *o;
     ls_stage_players p;
     const char **lanes; /* [players] */
+    const char ***what; /* [players][spans]: ls_sim_result */
     ls_sim_wait *waits;
     ls_sim_result result;
 } job;
@@ -86,9 +89,15 @@ static const char *what_of(job *j, const ls_player *p, const ls_sim_span *s)
 static ls_status find_waits(job *j)
 {
     int room = 0;
-    for (int k = 0; k < j->p.n; k++)
+    j->what = LS_ARENA_ARRAY(&j->p.arena, const char **, j->p.n);
+    LS_TRY(ls_arena_status(&j->p.arena));
+    j->result.what = (const char *const *const *)j->what;
+    for (int k = 0; k < j->p.n; k++) {
+        j->what[k] = LS_ARENA_ARRAY(&j->p.arena, const char *, j->p.players[k].n_spans);
+        LS_TRY(ls_arena_status(&j->p.arena));
         for (int i = 0; i < j->p.players[k].n_spans; i++) {
             const ls_sim_span *s = &j->p.players[k].spans[i];
+            j->what[k][i] = "";
             if (s->kind == LS_SIM_COMPUTE)
                 continue;
             const char *what = what_of(j, &j->p.players[k], s);
@@ -104,6 +113,7 @@ static ls_status find_waits(job *j)
             if (w == j->result.n_waits)
                 j->waits[j->result.n_waits++] = (ls_sim_wait){ .player = k, .what = what };
             const double seconds = s->to - s->from;
+            j->what[k][i] = j->waits[w].what;
             j->waits[w].times++;
             j->waits[w].seconds += seconds;
             if (seconds > j->waits[w].longest) {
@@ -111,6 +121,7 @@ static ls_status find_waits(job *j)
                 j->waits[w].at = s->from;
             }
         }
+    }
     if (j->result.n_waits)
         qsort(j->waits, (size_t)j->result.n_waits, sizeof *j->waits, longer);
     j->result.waits = j->waits;
@@ -122,9 +133,8 @@ static ls_status simulate_text(const job *j, const ls_ui *ui)
     char a[32], b[32], d[32];
     const ls_sim_result *r = &j->result;
     ls_str out = { 0 };
-    ls_str_printf(&out, "%s, simulated: %s a step on %d rank%s%s%s\n", r->name,
-                  ls_format_duration(a, r->seconds), j->p.ranks, j->p.ranks == 1 ? "" : "s",
-                  *r->layout ? ": " : "", r->layout);
+    ls_str_printf(&out, "%s, simulated: %s a step on %s%s%s\n", r->name, ls_format_duration(a, r->seconds),
+                  r->place, *r->layout ? ": " : "", r->layout);
     ls_str_printf(&out, "%9s %12s %9s %9s %11s\n", "computes", "collectives", "receives", "sends",
                   "done early");
     for (int k = 0; k < r->n; k++) {
@@ -151,6 +161,8 @@ static ls_status simulate_json(const job *j, const ls_ui *ui)
     ls_json_object(&o, NULL);
     ls_json_f64(&o, "seconds", r->seconds);
     ls_json_int(&o, "ranks", j->p.ranks);
+    ls_json_text(&o, "place", r->place);
+    ls_json_text(&o, "layout", r->layout);
     ls_json_array(&o, "players");
     for (int k = 0; k < r->n; k++) {
         ls_json_object(&o, NULL);
@@ -187,11 +199,24 @@ static ls_status simulate_run(job *j, const ls_compiled_recipe *c, const ls_ui *
                            "doctor` first, or add --measure or --machine",
                            c->step.device.threads, c->step.device.threads == 1 ? "" : "s");
     LS_TRY(name_lanes(j));
+    ls_step_cost cost;
+    ls_plan_host host;
+    ls_step_cost_of(&cost, c);
+    ls_plan_host_of(&host, c, &cost);
+    if ((c->machine || c->step.device.here) && ls_plan_host_lacks(&host))
+        ls_log_warn("the step does not fit (%s): `lockstep plan` without --simulate says what it needs",
+                    ls_plan_host_lacks(&host));
+    const int each = c->ranks_per_host > 0 && c->ranks_per_host < c->ranks ? c->ranks_per_host : c->ranks,
+              hosts = c->ranks / each;
     ls_str layout = { 0 };
     if (c->ranks > 1)
         ls_layout_text(&layout, &c->step);
     j->result = (ls_sim_result){ .name = c->recipe->run.name,
                                  .layout = ls_arena_printf(&j->p.arena, "%s", ls_str_text(&layout)),
+                                 .place = ls_arena_printf(&j->p.arena, "%d rank%s on %d host%s%s%s", c->ranks,
+                                                          c->ranks == 1 ? "" : "s", hosts,
+                                                          hosts == 1 ? "" : "s", c->machine ? " of " : "",
+                                                          c->machine ? c->machine->name : ""),
                                  .n = j->p.n,
                                  .players = j->p.players,
                                  .lanes = j->lanes };

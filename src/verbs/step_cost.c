@@ -146,6 +146,7 @@ void ls_step_cost_json(ls_json *j, const char *key, const ls_step_cost *s)
         ls_json_bool(j, "mapped", t->map);
         ls_json_int(j, "calls", t->calls);
         ls_json_f64(j, "bytes", t->bytes);
+        ls_json_f64(j, "seconds", t->seconds > 0 ? t->seconds : NAN);
         ls_json_close_object(j);
     }
     ls_json_close_array(j);

@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/oserror.h"
 #include "base/shown.h"
-#include "comm/environment.h"
+#include "launch/rank.h"
 #include "launch/launch.h"
 #include "sweep.h"
 
@@ -74,16 +74,6 @@ static ls_status print_script(const ls_sweep *s, const ls_ui *ui)
 
 /* ---- the command */
 
-static ls_status check_place(void)
-{
-    ls_environment e;
-    LS_TRY(ls_environment_read(&e));
-    return e.launcher == LS_LAUNCHER_NONE || e.size == 1
-               ? LS_OK
-               : ls_fail(LS_E_USAGE, "sweep starts its runs itself: call it once, without mpirun, srun or "
-                                     "torchrun; `workers` gives each run its ranks");
-}
-
 static int count_failures(const ls_sweep *s, int only, const ls_sweep_run **first)
 {
     int n = 0;
@@ -102,7 +92,9 @@ static ls_status sweep(ls_sweep *s, const ls_ui *ui)
     const ls_sweep_opts *o = s->o;
     const int only = (int)o->task;
     ls_sweep_view v;
-    LS_TRY(check_place());
+    LS_TRY(ls_rank_alone(
+        "sweep starts its runs itself: call it once, without mpirun, srun or torchrun; `workers` "
+        "gives each run its ranks"));
     LS_TRY(ls_sweep_make(s));
     if (only >= s->n)
         return ls_fail(LS_E_USAGE, "--task %d: this sweep has the runs 0 to %d", only, s->n - 1);

@@ -64,7 +64,7 @@ static void warn_of_digests(const ls_loop *l)
     int copies;
     if (l->group && l->recipe->failure.digest_every &&
         ls_replicas_cost(&bytes, &copies, &l->trainer->compiled) == LS_OK && copies == 1)
-        ls_log_warn("%s: no two ranks have the same parameters (parallel.data), so digests are recorded but "
+        ls_log_info("%s: no two ranks have the same parameters (parallel.data), so digests are recorded but "
                     "nothing is compared",
                     ls_recipe_where(l->recipe, "failure.digest_every"));
 }

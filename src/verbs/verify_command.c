@@ -19,13 +19,15 @@
 #include "base/oserror.h"
 #include "base/shown.h"
 #include "base/sys.h"
+#include "ckpt/adapter.h"
 #include "ckpt/folder.h"
 #include "commands.h"
+#include "launch/rank.h"
 #include "record/rundir.h"
 #include "record/step_folder.h"
 #include "verify_rows.h"
 
-enum { CANNOT_EXEC = 127, STOPPED = 75, WORDS = 96 };
+enum { CANNOT_EXEC = 127, STOPPED = 75, WORDS = 104 };
 
 typedef struct verification {
     const ls_verify_opts *o;
@@ -33,7 +35,9 @@ typedef struct verification {
     int64_t from, to;
     ls_arena arena;
     const char *checkpoint; /* of `from`; NULL: the beginning */
-    char *storage, *again;  /* where it is trained again; again: the run directory there */
+    bool has_saved;        /* the checkpoint of `to` is there, and has the weights whose digest is compared */
+    bool stopped;          /* `train` ended with status 75, as it does after --until */
+    char *storage, *again; /* where it is trained again; again: the run directory there */
 } verification;
 
 /* ---- which steps */
@@ -85,6 +89,23 @@ static ls_status no_digests(const verification *v)
                      v->o->run.name);
 }
 
+/* What --set may not say: it is verify's own. */
+static ls_status check_sets(const ls_verify_opts *o)
+{
+    static const char *const OWN[] = { "run.name=", "run.storage=" };
+    if (o->run.n_sets > 32)
+        return ls_fail(LS_E_USAGE, "%d settings: at most 32", o->run.n_sets);
+    for (int i = 0; i < o->run.n_sets; i++)
+        for (size_t k = 0; k < sizeof OWN / sizeof *OWN; k++)
+            if (!strncmp(o->run.sets[i], OWN[k], strlen(OWN[k])))
+                return ls_fail(
+                    LS_E_USAGE,
+                    "--set %s: verify trains in a new folder, which it removes again; --storage DIR "
+                    "says where",
+                    o->run.sets[i]);
+    return LS_OK;
+}
+
 static ls_status choose_steps(verification *v)
 {
     char name[LS_STEP_FOLDER_ROOM];
@@ -123,6 +144,28 @@ static ls_status choose_steps(verification *v)
                          v->from, v->checkpoint);
 }
 
+/* Whether the checkpoint of this step, if it is still there, has the weights whose digest the run wrote. */
+static ls_status check_saved(verification *v, int64_t step, bool *there)
+{
+    char name[LS_STEP_FOLDER_ROOM], is[17];
+    const char *was = json_string_value(json_object_get(ls_verify_digests(&v->rows, step), "model")),
+               *dir = ls_arena_printf(&v->arena, "%s/checkpoints/%s", v->o->run.name,
+                                      ls_step_folder(name, step));
+    uint64_t digest;
+    LS_TRY(ls_arena_status(&v->arena));
+    *there = was && step > 0 && ls_dir_exists(dir);
+    if (!*there)
+        return LS_OK;
+    LS_TRY(ls_weights_element_digest(&digest, dir));
+    snprintf(is, sizeof is, "%016" PRIx64, digest);
+    return !strcmp(is, was)
+               ? LS_OK
+               : ls_fail(LS_E_NUMERIC,
+                         "%s has weights with digest %s, and metrics.jsonl says %s: it is not the "
+                         "checkpoint that the run saved",
+                         dir, is, was);
+}
+
 /* ---- training again */
 
 static _Noreturn void become_training(char *const *words, pid_t parent)
@@ -158,10 +201,21 @@ static void make_words(char *words[WORDS], verification *v)
                                   "--set",
                                   "checkpoint.export=\"\"",
                                   "--set",
-                                  "checkpoint.export_best=\"\"" };
+                                  "checkpoint.export_best=\"\"",
+                                  "--set",
+                                  "failure.grow=false",
+                                  "--set",
+                                  "failure.max_failures=0" };
+    const ls_hosts_opts *hosts = &v->o->hosts;
+    const char *const places[][2] = { { "--hosts", hosts->list },
+                                      { "--hostfile", hosts->file },
+                                      { "--rsh", hosts->rsh } };
     int n = 0;
     for (size_t i = 0; i < sizeof fixed / sizeof fixed[0]; i++)
         words[n++] = (char *)(uintptr_t)fixed[i];
+    for (size_t i = 0; i < sizeof places / sizeof places[0]; i++)
+        for (int k = 0; k < 2 && places[i][1]; k++)
+            words[n++] = (char *)(uintptr_t)places[i][k];
     for (int i = 0; i < v->o->run.n_sets && n < WORDS - 2; i++) {
         words[n++] = "--set";
         words[n++] = (char *)(uintptr_t)v->o->run.sets[i];
@@ -169,12 +223,25 @@ static void make_words(char *words[WORDS], verification *v)
     words[n] = NULL;
 }
 
-static ls_status train_again(verification *v)
+/* The message of `train` is above this one. */
+static ls_status not_trained(const verification *v)
+{
+    char log[64] = "";
+    const bool begun = ls_dir_exists(v->again);
+    if (begun)
+        snprintf(log, sizeof log, "%s", ", and the log in ");
+    return ls_fail(LS_E_PEER,
+                   "%s: steps %" PRId64 " to %" PRId64
+                   " were not trained again, see the message above%s%s: they "
+                   "need the recipe, the data and the ISA level that the run had",
+                   v->o->run.name, v->from + 1, v->to, log, begun ? v->again : "");
+}
+
+/* A request to stop is passed on: training stops after the step. */
+static ls_status train_again(verification *v, const ls_ui *ui)
 {
     char *words[WORDS];
     int status = 0;
-    if (v->o->run.n_sets > 32)
-        return ls_fail(LS_E_USAGE, "%d settings: at most 32", v->o->run.n_sets);
     make_words(words, v);
     LS_TRY(ls_arena_status(&v->arena));
     const pid_t parent = getpid(), pid = ls_sys_fork();
@@ -183,11 +250,10 @@ static ls_status train_again(verification *v)
     if (pid < 0)
         return ls_fail(LS_E_MEMORY, "lockstep train could not be started: %s", strerror(errno));
     while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
-        continue;
-    return WIFEXITED(status) && (WEXITSTATUS(status) == 0 || WEXITSTATUS(status) == STOPPED)
-               ? LS_OK
-               : ls_fail(LS_E_PEER, "training the steps again failed; see the messages above, and %s/log",
-                         v->again);
+        if (ui->stop && *ui->stop)
+            kill(pid, SIGTERM);
+    v->stopped = WIFEXITED(status) && WEXITSTATUS(status) == STOPPED;
+    return v->stopped || (WIFEXITED(status) && WEXITSTATUS(status) == 0) ? LS_OK : not_trained(v);
 }
 
 /* ---- the result */
@@ -224,6 +290,11 @@ static ls_status verify_json(const verification *v, const ls_verify_result *r, F
     ls_json_int(&j, "differ", r->differ);
     if (r->differ)
         ls_json_text(&j, "what", r->what);
+    const json_t *digests = ls_verify_digests(&v->rows, v->to);
+    static const char *const PARTS[] = { "model", "optimizer" };
+    for (int i = 0; i < 2; i++) /* at step `to` */
+        if (json_object_get(digests, PARTS[i]))
+            ls_json_text(&j, PARTS[i], json_string_value(json_object_get(digests, PARTS[i])));
     char other[160];
     if (*v->rows.code)
         ls_json_bool(&j, "same_code", !is_other_build(v, other));
@@ -240,9 +311,12 @@ static ls_status verify_tell(const verification *v, const ls_verify_result *r, c
     if (v->o->json)
         LS_TRY(verify_json(v, r, ui->out));
     if (r->differ)
-        return ls_fail(LS_E_NUMERIC, "%s: step %" PRId64 ": %s; what was trained again is in %s%s%s",
-                       v->o->run.name, r->differ, r->what, v->again, is_other_build(v, build) ? "; " : "",
-                       build);
+        return ls_fail(
+            LS_E_NUMERIC, "%s: step %" PRId64 ": %s; what was trained again is in %s%s%s%s", v->o->run.name,
+            r->differ, r->what, v->again, is_other_build(v, build) ? "; " : "", build,
+            v->from ? ""
+                    : "; other data or another ISA level can be the cause, which only a checkpoint "
+                      "knows (--from STEP)");
     if (v->o->json)
         return LS_OK;
     fprintf(ui->out, "%s  steps %" PRId64 " to %" PRId64 " have the same bits: ", v->o->run.name, v->from + 1,
@@ -253,8 +327,9 @@ static ls_status verify_tell(const verification *v, const ls_verify_result *r, c
                 r->n[LS_VERIFY_DIGEST] ? ", " : "\n");
     if (r->n[LS_VERIFY_DIGEST])
         print_count(ui->out, r->n[LS_VERIFY_DIGEST], "digest between them", "digests between them", "\n");
-    fprintf(ui->out, "        digests at the end: model %s%s%s\n", model, optimizer ? ", optimizer " : "",
-            optimizer ? optimizer : "");
+    fprintf(ui->out, "        digests at the end: model %s%s%s%s\n", model, optimizer ? ", optimizer " : "",
+            optimizer ? optimizer : "",
+            v->has_saved ? "; the checkpoint of the last step has these weights" : "");
     if (is_other_build(v, build))
         fprintf(ui->out, "        %s\n", build);
     return LS_OK;
@@ -267,7 +342,12 @@ static ls_status compare_rows(verification *v, const ls_ui *ui)
     ls_status s = ls_verify_rows_read(&again, v->again);
     /* stopped before the last step: nothing is said of the run */
     if (s == LS_OK && !ls_verify_row(&again, LS_VERIFY_STEP, v->to))
-        s = ls_fail(LS_E_STOPPED, "stopped before step %" PRId64 " was trained again", v->to);
+        s = v->stopped ? ls_fail(LS_E_STOPPED, "stopped before step %" PRId64 " was trained again", v->to)
+                       : ls_fail(LS_E_USAGE,
+                                 "training ended before step %" PRId64
+                                 " (train.steps, train.epochs): --to says where to "
+                                 "end",
+                                 v->to);
     if (s == LS_OK) {
         ls_verify_rows_compare(&result, &v->rows, &again, v->from, v->to);
         s = verify_tell(v, &result, ui);
@@ -276,12 +356,27 @@ static ls_status compare_rows(verification *v, const ls_ui *ui)
     return s;
 }
 
+static ls_status no_run(verification *v)
+{
+    const char *named = ls_arena_printf(&v->arena, "runs/%s", v->o->run.name);
+    LS_TRY(ls_arena_status(&v->arena));
+    const bool is = ls_file_in(named, LS_RUN_RECIPE);
+    return ls_fail(LS_E_USAGE, "%s: no run: it has no recipe.yaml%s%s%s", v->o->run.name,
+                   is ? "; did you mean " : "", is ? named : "", is ? "?" : "");
+}
+
 static ls_status verify(verification *v, const ls_ui *ui)
 {
     if (!ls_file_in(v->o->run.name, LS_RUN_RECIPE))
-        return ls_fail(LS_E_USAGE, "%s: no run: it has no recipe.yaml", v->o->run.name);
+        return no_run(v);
+    LS_TRY(check_sets(v->o));
+    LS_TRY(ls_rank_alone(
+        "verify starts its ranks itself: call it once, without mpirun, srun or torchrun; --workers N "
+        "and --hosts give it ranks"));
     LS_TRY(ls_verify_rows_read(&v->rows, v->o->run.name));
     LS_TRY(choose_steps(v));
+    LS_TRY(check_saved(v, v->from, &v->has_saved));
+    LS_TRY(check_saved(v, v->to, &v->has_saved));
     const char *base = v->o->storage ? v->o->storage : getenv("TMPDIR");
     v->storage = ls_arena_printf(&v->arena, "%s/lockstep-verify-XXXXXX", base && *base ? base : "/tmp");
     LS_TRY(ls_arena_status(&v->arena));
@@ -290,10 +385,11 @@ static ls_status verify(verification *v, const ls_ui *ui)
     v->again = ls_arena_printf(&v->arena, "%s/again", v->storage);
     ls_log_info("trains steps %" PRId64 " to %" PRId64 " again, from %s, in %s", v->from + 1, v->to,
                 v->checkpoint ? v->checkpoint : "the beginning", v->storage);
-    ls_status s = train_again(v);
+    ls_status s = train_again(v, ui);
     if (s == LS_OK)
         s = compare_rows(v, ui);
-    if (s == LS_OK || s == LS_E_STOPPED) /* what differs stays, and the log of what failed */
+    /* what differs stays, and the log of what failed */
+    if (s == LS_OK || s == LS_E_STOPPED || s == LS_E_USAGE || !ls_dir_exists(v->again))
         ls_remove_tree(v->storage);
     return s;
 }

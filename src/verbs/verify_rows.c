@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/file.h"
+#include "base/str.h"
 #include "base/sys.h"
 
 static const char *const KINDS[] = { [LS_VERIFY_STEP] = "step",
@@ -116,6 +117,14 @@ const json_t *ls_verify_digests(const ls_verify_rows *r, int64_t step)
 
 /* ---- comparing */
 
+/* A number as metrics.jsonl has it. */
+static char *text_of(const json_t *value)
+{
+    char number[32];
+    return json_is_real(value) ? ls_sys_strdup(ls_format_f64(number, json_real_value(value)))
+                               : json_dumps(value, JSON_ENCODE_ANY);
+}
+
 /* The first key whose values differ, in the order of the run's row. */
 static void say_difference(ls_verify_result *out, ls_verify_kind kind, const json_t *run, const json_t *again)
 {
@@ -128,7 +137,7 @@ static void say_difference(ls_verify_result *out, ls_verify_kind kind, const jso
     json_object_foreach((json_t *)(uintptr_t)run, key, value)
     {
         const json_t *other = json_object_get(again, key);
-        char *was = json_dumps(value, JSON_ENCODE_ANY), *is = json_dumps(other, JSON_ENCODE_ANY);
+        char *was = text_of(value), *is = text_of(other);
         const bool same = was && is && !strcmp(was, is);
         if (!same)
             snprintf(out->what, sizeof out->what, "%s%s is %s in the run, and %s now",
@@ -152,6 +161,10 @@ void ls_verify_rows_compare(ls_verify_result *out, const ls_verify_rows *run, co
         for (int k = 0; k < LS_VERIFY_KINDS && !out->differ; k++) {
             const json_t *was = ls_verify_row(run, (ls_verify_kind)k, step),
                          *is = ls_verify_row(again, (ls_verify_kind)k, step);
+            if (!was && k == LS_VERIFY_STEP) { /* else a run with fewer losses would pass */
+                out->differ = step;
+                snprintf(out->what, sizeof out->what, "metrics.jsonl of the run has no loss of this step");
+            }
             if (!was || (!is && k >= LS_VERIFY_CHECKPOINT && step < to))
                 continue;
             out->n[k]++;

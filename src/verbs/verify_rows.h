@@ -31,7 +31,8 @@ typedef struct ls_verify_result {
     int64_t differ;             /* the first step with another row; 0: none */
     char what[160];             /* what differs there */
 } ls_verify_result;
-/* Compares the rows of steps from + 1 to `to`. A row of `run` that `again` lacks is a difference, but not a
- * digest before `to`: the run may have been stopped there. `again` may have more evaluations and digests. */
+/* Compares the rows of steps from + 1 to `to`. A step of which `run` has no loss is a difference, and a row
+ * of `run` that `again` lacks, but not a digest before `to`: the run may have been stopped there. `again` may
+ * have more evaluations and digests. */
 void ls_verify_rows_compare(ls_verify_result *out, const ls_verify_rows *run, const ls_verify_rows *again,
                             int64_t from, int64_t to);

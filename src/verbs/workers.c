@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/slurm.h"
 #include "base/sys.h"
 #include "base/thread_pool.h"
 #include "comm/agree.h"
@@ -300,6 +301,19 @@ static ls_status find_hosts(ls_hosts **hosts, const ls_hosts_opts *o, const ls_r
     return *hosts ? ls_hosts_ask(*hosts, true) : LS_OK;
 }
 
+/* A job script without srun and --hosts. */
+static void tell_idle(int workers)
+{
+    int tasks, hosts;
+    ls_slurm_size(&tasks, &hosts);
+    if (hosts <= 1 && (workers > 1 || tasks <= 1))
+        return;
+    ls_log_warn("this Slurm job has %d task%s on %d host%s, and the run has %d process%s on this host: `srun "
+                "--mpi=pmix lockstep train ...` or --hosts slurm takes them all",
+                tasks, tasks == 1 ? "" : "s", hosts, hosts == 1 ? "" : "s", workers,
+                workers == 1 ? "" : "es");
+}
+
 ls_status ls_workers_begin(ls_workers *w, const ls_hosts_opts *o, int *workers)
 {
     if (o->list || o->file)
@@ -307,6 +321,8 @@ ls_status ls_workers_begin(ls_workers *w, const ls_hosts_opts *o, int *workers)
     LS_TRY(find_hosts(&w->hosts, o, *w->recipe));
     LS_TRY(choose_number(w, 0, workers));
     tell_left_out(w, *workers);
+    if (!w->hosts)
+        tell_idle(*workers);
     if ((*w->recipe)->failure.grow && !w->hosts)
         ls_log_warn(
             "failure.grow: true has no effect: all ranks are on this host; --hosts or --hostfile names "

@@ -27,6 +27,14 @@ sed -i 's/,,/,0.5,/' rooms.csv
 try 0 data long.yaml # its columns are counted, not repeated in every message
 has out 'rooms.csv, 5 columns \(48 of 60 rows\)'
 
+# ---- a job script that forgets srun
+job() { SLURM_JOB_ID=1 SLURM_JOB_END_TIME=4000000000 try 0 train rooms.yaml --dry-run "$@"; }
+idle='^warning: this Slurm job has'
+SLURM_NTASKS=4 SLURM_JOB_NUM_NODES=2 job; once err "$idle 4 tasks on 2 hosts, and the run has 1 process on this host: .srun --mpi=pmix lockstep train .... or --hosts slurm"
+SLURM_NTASKS=4 SLURM_JOB_NUM_NODES=1 job --workers 2; times 0 err "$idle"
+SLURM_NTASKS=4 SLURM_JOB_NUM_NODES=2 SLURM_STEP_NUM_TASKS=1 job; times 0 err "$idle" # srun -n 1 says so
+SLURM_JOB_NUM_NODES=1 job; times 0 err "$idle"
+
 # ---- names
 try 0 train rooms.yaml
 refused 2 'room.yaml: no such recipe; did you mean rooms.yaml\?' train room.yaml

@@ -234,3 +234,9 @@ for ranks in 2 3; do # all but the last train
     grep -q "step 50" out || fails "the example with $ranks ranks"
 done
 cmp example-2.safetensors example-3.safetensors
+
+# a launcher that binds ranks hides cores from the file of doctor
+first=$(taskset -pc $$ | sed 's/.*: \([0-9]*\).*/\1/')
+LOCKSTEP_FAKE_NODES=1 taskset -c "$first" "$mpirun" -n 2 "$lockstep" doctor --quiet --write-machine bound.yaml > out 2> err || fails "doctor on bound ranks"
+grep -q "cores: 1$" bound.yaml || fails "bound ranks have more than a core: $(cat bound.yaml)"
+[ "$(getconf _NPROCESSORS_ONLN)" = 1 ] || [ "$(grep -c "^warning: this rank may use 1 of the .* cores of its host.*--bind-to none" err)" = 1 ] || fails "doctor does not say that ranks are bound"

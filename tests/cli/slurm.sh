@@ -75,7 +75,9 @@ END
 submit requeued --time=3 -N2 --ntasks-per-node=2 -w n1,n2 --signal=TERM@155 --requeue <<'END'
 [ -n "$SLURM_RESTART_COUNT" ] || export LOCKSTEP_FAULT=delay@random:seconds=0.5
 ./start.sh "$lockstep" train small.yaml --set run.name=requeued
-[ $? = 75 ] && scontrol requeue "$SLURM_JOB_ID"
+status=$?
+[ $status = 75 ] && scontrol requeue "$SLURM_JOB_ID"
+exit $status
 END
 requeued=$job
 
@@ -172,6 +174,7 @@ what="requeued" # more than once on a machine that has no time for us
 for attempt in 1 2 3 4; do over "$requeued" || sleep 15; done
 until_true over "$requeued"
 has requeued.out "^stopped after step [0-9]+ of 300 on request"; has requeued.out "^continues after step"; same requeued
+[ "$(state_of "$requeued")" = COMPLETED ] || bad "a finished run is a job that is $(state_of "$requeued")"
 what="requeued after a node died"
 until_true grep -q "^status 0" requeues.out
 has requeues.out "^continues after step [0-9]+ of 300"; times 2 requeues.out "^ranks +2 on 2 hosts"; same requeues

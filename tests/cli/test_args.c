@@ -420,7 +420,7 @@ static void a_measured_machine_is_a_file(void **state)
         [LS_SPEED_HOST] = { .latency = 2e-6, .bandwidth = 4e9 },
         [LS_SPEED_NETWORK] = { .latency = 1e-4, .bandwidth = 1e8, .alone = 6e7, .busy = 0.25 }
     };
-    ASSERT_OK(ls_doctor_write_machine(path, &c, 4, wires));
+    ASSERT_OK(ls_doctor_write_machine(path, &c, 4, false, wires));
     ls_machine m;
     ls_arena arena;
     ls_arena_init(&arena);
@@ -433,7 +433,12 @@ static void a_measured_machine_is_a_file(void **state)
     assert_float_equal(m.network.alone, 6e7, 1);
     assert_float_equal(m.network.busy, 0.25, 1e-9);
     assert_float_equal(m.link.latency, 2e-6, 1e-12);
-    ASSERT_FAILS(ls_doctor_write_machine("/nowhere/x.yaml", &c, 4, wires), LS_E_IO, "--write-machine",
+    assert_int_equal(m.host.memory % (1 << 20), 0); /* not 25.276510208GB */
+    assert_null(strstr(m.source, "too slow"));
+    ASSERT_OK(ls_doctor_write_machine(path, &c, 4, true, wires)); /* on a machine that was not quiet */
+    ASSERT_OK(ls_machine_load(&m, &arena, path));
+    ASSERT_CONTAINS(m.source, "while other programs used the cores: too slow");
+    ASSERT_FAILS(ls_doctor_write_machine("/nowhere/x.yaml", &c, 4, false, wires), LS_E_IO, "--write-machine",
                  "/nowhere");
     ls_arena_release(&arena);
 }

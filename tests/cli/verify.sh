@@ -3,9 +3,16 @@
 # verified is refused. And train --until.
 source "$(dirname "$0")/common.sh"
 
+# black images, nearly all of class 0: small and learned in a step, so the last checkpoint is the best one
+mkdir digits
+digits() { # NAME SAMPLES
+    { printf '\0\0\010\003'; printf "$(idx_number $2)$(idx_number 28)$(idx_number 28)"; head -c $(($2 * 784)) /dev/zero; } | gzip >digits/$1-images-idx3-ubyte.gz
+    { printf '\0\0\010\001'; printf "$(idx_number $2)"; printf '\1\2\3\4\5\6\7\10\11'; head -c $(($2 - 9)) /dev/zero; } | gzip >digits/$1-labels-idx1-ubyte.gz
+}
+digits train 4800; digits t10k 64
 cat >v.yaml <<'EOF'
 model: {type: mlp, image_size: 28, hidden: [16], classes: 10}
-data: {type: shapes}
+data: {type: mnist, path: digits}
 train: {epochs: 2, steps_per_epoch: 5, global_batch: 16, micro_batch: 4}
 checkpoint: {every_steps: 2, keep: 2}
 schedule: {type: cosine}
@@ -26,7 +33,7 @@ try 0 train v.yaml --set run.name=beside --set checkpoint.async=true --set check
 
 try 0 verify runs/parts --from 0; has out "10 losses, 2 evaluations, 6 checkpoints" # stopped after step 3: that save is not made again
 try 0 verify runs/v; has out "steps 9 to 10 have the same bits: 2 losses, 1 evaluation, 1 checkpoint$"
-try 0 verify runs/v --from 0 --workers 2 --json; has out '"from":0,"to":10,"steps":10,"evals":2,"checkpoints":6,"digests":0,"same":true,"differ":0'
+try 0 verify runs/v --from 0 --workers 2 --json; has out '"from":0,"to":10,"steps":10,"evals":2,"checkpoints":6,"digests":0,"same":true,"differ":0,"model":"[0-9a-f]{16}","optimizer":"[0-9a-f]{16}"'
 try 0 verify runs/v --from 0 --to 4; has out "steps 1 to 4 have the same bits: 4 losses, 0 evaluations, 2 checkpoints"
 [ -z "$(ls again)" ] || bad "verify leaves $(ls again)"
 
@@ -34,6 +41,42 @@ refused 2 "--to 3: .* no digest of that step: .* the last one before it is of st
 refused 2 "--from 3: there is no runs/v/checkpoints/step-00000003" verify runs/v --from 3
 refused 2 "--from 10: step 10 is the last that can be compared" verify runs/v --from 10
 refused 2 "v.yaml: no run: it has no recipe.yaml" verify v.yaml
+refused 2 "v: no run: it has no recipe.yaml; did you mean runs/v\?" verify v
+for own in run.name=x run.storage=x; do refused 2 "--set $own: verify trains in a new folder" verify runs/v --set $own; done
+OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=0 refused 2 "verify starts its ranks itself: call it once" verify runs/v
+OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_RANK=1 try 2 verify runs/v; times 0 err "." # one of them says it
+try 1 verify runs/v --hosts nowhere --rsh false; has err "host nowhere does not answer"
+try 2 verify runs/v --set train.epochs=1 --from 0; has err "training ended before step 10 \(train.steps, train.epochs\)"
+# what training refuses leaves no folder, and verify says what to look at
+try 1 verify runs/v --workers 3; has err "runs/v: steps 9 to 10 were not trained again, see the message above: they need the recipe"; times 0 err "the log in"
+try 1 verify runs/v --set optimizer.lr=1; has err "optimizer.lr: 1 here, 0.001 there"; times 0 err "the log in"
+[ -z "$(ls again)" ] || bad "verify leaves $(ls again)"
+# a run that may start its ranks again is verified on any number of them; digests between checkpoints, one copy of each
+try 0 train v.yaml --set run.name=many --set failure.max_failures=3 --set failure.grow=true --set failure.digest_every=3
+try 0 verify runs/many --from 0 --to 9; has out "9 losses, 1 evaluation, 5 checkpoints, 7 digests"; times 0 err "^warning"
+
+# a request to stop, which verify gets alone, ends what it has started
+try 0 train v.yaml --set run.name=long --set train.steps_per_epoch=300
+LOCKSTEP_FAULT=delay@random:seconds=0.2 "$lockstep" verify runs/long --from 0 >out 2>err & pid=$!
+what="verify that is stopped"
+begun() { grep -q '"step":3,' again/lockstep-verify-*/again/metrics.jsonl; }
+until_true begun; kill -TERM $pid; wait $pid; [ $? = 75 ] || bad "$what: another exit status"
+has err "^stopped before step 600 was trained again"
+[ -z "$(ls again)" ] || bad "verify leaves $(ls again)"
+
+# the weights that are handed over are those of the run: their digest says so, in whatever files they are; and a checkpoint that the run did not save is found
+digest() { sed -n 's/.*the weights have digest //p' out; }
+try 0 inspect runs/v/checkpoints/step-00000010 --digest; want=$(digest)
+once runs/v/metrics.jsonl "\"checkpoint\",\"step\":10,.*\"model\":\"$want\""
+try 0 export runs/v --to v.safetensors --quiet; try 0 inspect v.safetensors --digest; [ "$(digest)" = "$want" ] || bad "digest of exported weights: $(digest)"
+try 0 inspect runs/beside --digest; [ "$(digest)" = "$want" ] || bad "digest of files of each rank: $(digest)"
+try 0 inspect runs/v --digest --verify --json; has out "^\{\"path\":.*\"digest\":\"$want\""
+try 0 verify runs/v; has out "; the checkpoint of the last step has these weights"
+try 0 train v.yaml --set run.name=adapter --set train.lora.rank=2 --set train.lora.targets=layers.0 --set model.init=runs/v/checkpoints/latest; try 0 verify runs/adapter; has out "; the checkpoint of the last step has these weights"
+try 0 train v.yaml --set run.name=twin --set run.seed=7
+cp -r runs/v forged; rm -r forged/checkpoints/*; cp -r runs/twin/checkpoints/step-000000* forged/checkpoints
+refused 1 "forged/checkpoints/step-00000008 has weights with digest [0-9a-f]{16}, and metrics.jsonl says [0-9a-f]{16}: it is not the checkpoint that the run saved" verify forged
+refused 1 "forged/checkpoints/step-00000010 has weights with digest" verify forged --from 0
 
 # the build is recorded, and another one is mentioned
 times 0 out "another build"
@@ -49,6 +92,9 @@ sed -i '/"kind":"step","step":9,/s/"loss":[0-9.]*/"loss":2.5/' runs/v/metrics.js
 refused 1 "step 9: loss is 2.5 in the run, and [0-9.]* now; what was trained again is in .*/again/lockstep-verify-" verify runs/v
 cp saved/metrics.jsonl runs/v; sed -i '/"checkpoint","step":4,/s/"optimizer":"[0-9a-f]*"/"optimizer":"0"/' runs/v/metrics.jsonl
 refused 1 "step 4: the digest of the optimizer is \"0\" in the run" verify runs/v --from 0
+cp saved/metrics.jsonl runs/v
+sed -i '/"kind":"step","step":5,/d' runs/v/metrics.jsonl # a loss that is left out
+refused 1 "step 5: metrics.jsonl of the run has no loss of this step; .*; other data or another ISA level can be the cause" verify runs/v --from 0
 cp saved/metrics.jsonl runs/v
 sed -i '/"step":7,/s/"loss":[0-9.]*/"loss":2.5/' runs/v/metrics.jsonl
 try 1 verify runs/v --from 0 --json; has out '"same":false,"differ":7,"what":"loss is 2.5 in the run'

@@ -52,11 +52,12 @@ static void differences_are_named(void **state)
     compare(was, &train, false, "training data: text b (other content); 99 samples here, 100 there");
     parts[2].path = "x/b";
     train.n = 100;
-    compare(was, &train, false, "training data: text x/b here, b there");
+    compare(was, &train, false, "training data: text x/b here, b there (other content)");
     for (int i = 3; i < 7; i++)
         parts[i].digest += 100;
     compare(was, &train, false,
-            "training data: text x/b here, b there, text c (other content), text d (other content) and 2 "
+            "training data: text x/b here, b there (other content), text c (other content), text d (other "
+            "content) and 2 "
             "more files");
     train = set_of(LS_SPLIT_TRAIN, 5, 100, 8);
     compare(was, &train, false, "training data: text g (not there)");

@@ -428,6 +428,7 @@ static void wires(void **state)
                                          "20us,3GB", "-1us,3GB/s", "nanus,3GB/s", "20s,1GB/s", "20us,0GB/s" };
     for (size_t i = 0; i < sizeof WRONG / sizeof *WRONG; i++)
         ASSERT_FAILS(ls_wire_parse(&w, WRONG[i]), LS_E_USAGE, "20us,12.5GB/s");
+    ASSERT_FAILS(ls_wire_parse(&w, "5us,100Gb/s"), LS_E_USAGE, "100Gb/s is in bits", "12.5GB/s");
     setenv("LOCKSTEP_CACHE", ls_test_path("cache-wires"), 1);
     ls_group *groups[2];
     ASSERT_OK(ls_group_threads(groups, 2));

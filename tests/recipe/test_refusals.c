@@ -87,6 +87,8 @@ static void wrong_values_say_what_is_needed(void **state)
     SET_REFUSED("loss={type: mse, off: y}", "there is no 'off'; did you mean 'of'?");
     SET_REFUSED("parallel.mesh={dp: auto, tp: auto}", "only one axis");
     SET_REFUSED("parallel.mesh={DP: 1}", "not a name for an axis");
+    SET_REFUSED("parallel.mesh={dp:2}", "'dp:2' is not a name for an axis",
+                "a space behind the colon: {dp: 2}");
     SET_REFUSED("parallel.mesh={}", "axes such as");
     SET_REFUSED("parallel.units=blocks", "class:NAME");
     SET_REFUSED("parallel.units=size:big", "number of elements");

@@ -72,7 +72,18 @@ static void another_machine(void **state)
     assert_int_equal(number(gpus, "rank", "messages_sent"), 0); /* links between GPUs send none */
     assert_true(number(cpus, "rank", "messages_sent") > 0);
     const json_t *rank = json_object_get(gpus, "rank");
-    assert_true(json_number_value(json_object_get(rank, "seconds")) > 0);
+    const double seconds = json_number_value(json_object_get(rank, "seconds"));
+    assert_true(seconds > 0);
+    assert_float_equal(json_number_value(at(gpus, "", "samples_per_second")), 16 / seconds,
+                       1e-6 * 16 / seconds);
+    assert_float_equal(json_number_value(at(gpus, "", "epoch_seconds")),
+                       (double)number(gpus, "", "steps_per_epoch") * seconds, 1e-6);
+    size_t k;
+    const json_t *call;
+    json_array_foreach(json_object_get(rank, "collectives"), k, call)
+    {
+        assert_true(json_number_value(json_object_get(call, "seconds")) > 0);
+    }
     assert_true(json_number_value(json_object_get(rank, "communication_seconds")) > 0);
     assert_true(json_is_true(json_object_get(json_object_get(gpus, "host"), "fits")));
     json_decref(gpus);
@@ -81,6 +92,9 @@ static void another_machine(void **state)
     ls_ui ui = { .out = stdout };
     const ls_plan_command_opts wrong = { .recipe = RECIPE("workers=2"), .machine = "h10" };
     ASSERT_FAILS(ls_plan_command(&wrong, &ui), LS_E_USAGE, "--machine: h10", "a100, epyc-9654");
+    const ls_plan_command_opts uneven = { .recipe = RECIPE("workers=12"), .machine = "h100" };
+    ASSERT_FAILS(ls_plan_command(&uneven, &ui), LS_E_USAGE,
+                 "host.ranks 8 of machine H100 SXM does not divide the 12", "or --ranks-per-host");
     const ls_plan_command_opts elsewhere = { .recipe = RECIPE("workers=2", "isa=generic"),
                                              .machine = "epyc-9654",
                                              .measure = true };
@@ -104,10 +118,10 @@ static void what_does_not_fit(void **state)
     char *whole = plan((ls_plan_command_opts){ .recipe = RECIPE("workers=2", "parallel.mesh={dp: 1, tp: 2}",
                                                                 "train.global_batch=128", "model.layers=10",
                                                                 "parallel.recompute=units") }),
-         *split = plan((ls_plan_command_opts){ .recipe = RECIPE("workers=2", "parallel.recompute=units") });
+         *split = plan((ls_plan_command_opts){ .recipe = RECIPE("workers=2", "train.global_batch=128") });
     ASSERT_CONTAINS(whole, "memory are activations that are whole on each rank of the tensor axis");
     ASSERT_CONTAINS(whole, "parallel.sequence: true splits them");
-    assert_null(strstr(split, "tensor axis"));
+    assert_null(strstr(split, "tensor axis")); /* there is none: dp only */
     free(whole);
     free(split);
     ASSERT_CONTAINS(large, "machine A100 SXM 80GB: 1 host of 8 ranks, 128 cores each");
@@ -115,6 +129,34 @@ static void what_does_not_fit(void **state)
     free(many);
     free(too_many);
     free(large);
+}
+
+/* A column for each machine, with what does not fit. */
+static void machines_side_by_side(void **state)
+{
+    (void)state;
+    const char *compare[] = { "machine=a100,h200" };
+    ls_plan_command_opts o = { .recipe = RECIPE("workers=16", "train.global_batch=4194304",
+                                                "train.micro_batch=262144"),
+                               .n_compare = 1,
+                               .compare = compare };
+    json_t *both = planned(o);
+    char *text = plan(o);
+    const json_t *columns = at(both, "", "columns"), *small = json_array_get(columns, 0),
+                 *large = json_array_get(columns, 1);
+    assert_string_equal(json_string_value(at(small, "settings", "machine")), "a100");
+    assert_true(json_is_false(at(small, "", "fits")));
+    assert_true(json_is_true(at(large, "", "fits")));
+    assert_true(json_number_value(at(small, "rank", "seconds")) !=
+                json_number_value(at(large, "rank", "seconds")));
+    ASSERT_CONTAINS(text, "machine                                      a100           h200\n");
+    ASSERT_CONTAINS(text, "hosts x ranks of each                       2 x 8          2 x 8\n");
+    ASSERT_CONTAINS(text, "fits                                      NO: GPU            yes\n");
+    free(text);
+    json_decref(both);
+    compare[0] = "machine=a1000";
+    ls_ui ui = { .out = stdout };
+    ASSERT_FAILS(ls_plan_command(&o, &ui), LS_E_USAGE, "a1000: cannot open", "h100-96gb");
 }
 
 /* --search takes what a rank has on the machine. */
@@ -128,6 +170,8 @@ static void a_search_fits_the_machine(void **state)
                                      .search = true };
     char *text = plan(o);
     ASSERT_CONTAINS(text, " fit into 74.5 GiB a rank, ");
+    ASSERT_CONTAINS(text, "times are not measured, but by the figures of machine A100 SXM 80GB\n");
+    assert_null(strstr(text, "near shapes")); /* no shape was measured */
     assert_null(strstr(text, " a rank, 0 do not"));
     free(text);
 }
@@ -191,14 +235,38 @@ static void lanes_of_ranks(void **state)
                                .simulate = true,
                                .html = path };
     char *text = plan(o);
-    ASSERT_CONTAINS(text, "a step on 1024 ranks");
+    ASSERT_CONTAINS(text, "a step on 1024 ranks on 128 hosts of 2 x Xeon Platinum 8480+");
     ASSERT_CONTAINS(text, "waits, the longest first");
     ASSERT_CONTAINS(text, "values of position 1, backward");
     ASSERT_OK(ls_file_read(&page, &size, path));
     ASSERT_CONTAINS(page, "<h1>Simulated step of vit-fashion-mnist</h1>");
     ASSERT_CONTAINS(page, "(position 1 of the pipeline)");
+    ASSERT_CONTAINS(page, ", for values of position 1, backward; from ");
     free(page);
     free(text);
+    /* thousands of short waits are drawn, too, with the height of their part of the time */
+    ls_plan_command_opts many = { .recipe = RECIPE("workers=2", "train.micro_batch=1",
+                                                   "train.global_batch=2048"),
+                                  .machine = "epyc-9654",
+                                  .simulate = true,
+                                  .html = path };
+    json_t *played = simulated(many);
+    ASSERT_OK(ls_file_read(&page, &size, path));
+    assert_true(size < 1000000);
+    double waits = 0, all = 0;
+    for (const char *at = page; (at = strstr(at, "\" y=\"")); at++) {
+        const double width = atof(strstr(at, "width=\"") + 7), height = atof(strstr(at, "height=\"") + 8);
+        const char *color = strstr(at, "fill=\"");
+        all += width * height;
+        waits += !strncmp(color, "fill=\"var(--c-amber)", 20) ? width * height : 0;
+    }
+    const json_t *player = json_array_get(at(played, "", "players"), 0);
+    const double told = 100 * json_number_value(at(player, "", "collectives")) /
+                        json_number_value(at(played, "", "seconds"));
+    assert_true(told > 5);
+    assert_float_equal(100 * waits / all, told, 1);
+    free(page);
+    json_decref(played);
     ls_ui ui = { .out = stdout };
     setenv("LOCKSTEP_CACHE", ls_test_path("empty"), 1);
     const ls_plan_command_opts unknown = { .recipe = RECIPE("workers=2"), .simulate = true };
@@ -210,7 +278,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(another_machine),  cmocka_unit_test(what_does_not_fit),
         cmocka_unit_test(a_step_is_played), cmocka_unit_test(a_search_fits_the_machine),
-        cmocka_unit_test(lanes_of_ranks),
+        cmocka_unit_test(lanes_of_ranks),   cmocka_unit_test(machines_side_by_side),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
