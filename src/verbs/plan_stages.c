@@ -85,6 +85,18 @@ static void name_text(ls_str *out, int position, const ls_compiled *c)
         ls_str_printf(out, ", %d", k * ranks + position);
 }
 
+/* Bytes that reshard_after_forward: false would keep on the rank of `c`: its gathered units besides the root.
+ * 0: nothing is freed. */
+static double freed(const ls_compiled *c)
+{
+    const ls_units *u = &c->units;
+    double bytes = 0;
+    for (int i = 0; i < u->n && ls_parallel_reshards(&c->parallel) < 0 && !u->sharding.map; i++)
+        if (u->sharding.shards > 1 && !u->units[i].root && ls_unit_is_here(u, i))
+            bytes += (double)u->units[i].elements * (double)ls_dtype_size(u->units[i].param);
+    return bytes;
+}
+
 void ls_plan_stages_text(ls_str *out, const ls_plan_stages *s, const ls_compiled_recipe *c,
                          const ls_step_cost *cost)
 {
@@ -110,6 +122,11 @@ void ls_plan_stages_text(ls_str *out, const ls_plan_stages *s, const ls_compiled
                       s->played ? ": their programs' times, played beside each other"
                                 : ", if all stages take equally long",
                       step->share.count < n ? "; a smaller train.micro_batch makes it less" : "");
+    if (s->stages && freed(step) > 0)
+        ls_str_printf(out,
+                      "        units are gathered for each of m micro-batches, forward and backward; "
+                      "parallel.reshard_after_forward: false gathers them once a step and keeps %s\n",
+                      ls_format_bytes(memory, (uint64_t)freed(step)));
     free(schedule);
 }
 
