@@ -33,7 +33,8 @@ static bool add_stages(ls_plan_stages *out, double *busy, const ls_stage_players
         out->stages[i] = (ls_plan_stage){ .rank = c->parallel.rank,
                                           .parameters = stored(&c->units),
                                           .flops = cost.flops,
-                                          .memory = cost.memory.total };
+                                          .memory = cost.memory.total,
+                                          .device = cost.memory.device };
         if (cost.seconds > 0)
             out->stages[i].seconds = c->plans[LS_MICRO]->seconds + c->plans[LS_UPDATE]->seconds;
         *busy += out->stages[i].seconds;
@@ -144,6 +145,7 @@ void ls_plan_stages_json(ls_json *j, const ls_plan_stages *s, const ls_compiled_
         ls_json_int(j, "rank", x->rank);
         ls_json_int(j, "parameters", x->parameters);
         ls_json_int(j, "memory", (int64_t)x->memory);
+        ls_json_int(j, "of_it_device", (int64_t)x->device);
         ls_json_f64(j, "flops", x->flops);
         ls_json_f64(j, "seconds", x->seconds > 0 ? x->seconds : NAN);
         ls_json_close_object(j);
