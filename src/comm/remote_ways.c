@@ -66,6 +66,8 @@ static void count_message(ls_message_count *t, int64_t bytes, int64_t times)
     t->least = !t->messages || bytes < t->least ? bytes : t->least;
     t->most = bytes > t->most ? bytes : t->most;
     t->messages += times;
+    t->small += bytes < LS_REMOTE_SMALL ? times : 0;
+    t->small_bytes += bytes < LS_REMOTE_SMALL ? (double)bytes * (double)times : 0;
     t->bytes += (double)bytes * (double)times;
 }
 
@@ -91,6 +93,8 @@ void ls_message_count_add(ls_message_count *to, const ls_message_count *more, in
     to->most = more->most > to->most ? more->most : to->most;
     to->messages += more->messages * times;
     to->waits += more->waits * times;
+    to->small += more->small * times;
+    to->small_bytes += more->small_bytes * (double)times;
     to->bytes += more->bytes * (double)times;
 }
 

@@ -6,6 +6,7 @@
 enum {
     LS_REMOTE_REGION = 2 << 20,  /* bytes of two halves for passes of doubling messages */
     LS_REMOTE_PIECE = 512 << 10, /* most bytes of a message with one slice */
+    LS_REMOTE_SMALL = 256 << 10, /* bytes from which on a message costs little beside its bytes; for people */
     LS_REMOTE_WHOLE = 64 << 10   /* most bytes of all machines' parts of a sum that goes whole to all */
 };
 
@@ -38,6 +39,8 @@ ls_dtype ls_way_travels(int each, ls_dtype from, ls_dtype via);
 /* What a rank sends to other machines. */
 typedef struct ls_message_count {
     int64_t messages, least, most; /* bytes of the smallest and of the largest one */
+    int64_t small;                 /* messages of less than LS_REMOTE_SMALL bytes */
+    double small_bytes;            /* of these */
     int64_t waits;                 /* how often it waits for a message before it sends the next */
     double bytes;
 } ls_message_count;

@@ -19,6 +19,7 @@
 #include "graph/rewrite.h"
 #include "ops/rules.h"
 #include "passes.h"
+#include "pipeline_kinds.h"
 #include "pipeline_order.h"
 #include "stages.h"
 
@@ -39,7 +40,7 @@ typedef struct pipeline {
     bool running;
     const ls_stage_pass *order; /* of this rank's passes */
     bool *bound;                /* [nodes]: it belongs to its stage */
-    bool *varies;               /* [nodes]: its values depend on the micro-batch */
+    bool *varies;               /* [nodes]: its values depend on the micro-batch, or are made anew for each */
     bool *urgent;   /* [nodes]: another rank reads it, or what follows from it on the same stage */
     ls_value **map; /* [micro-batches][values] */
     crossing *crossings;
@@ -62,21 +63,6 @@ static int carried(const pipeline *l, const ls_node *n)
         if (!ls_identity_order(ls_source_is(n), "", l->g->outputs[i].is, ""))
             return i;
     return -1;
-}
-
-static void find_kinds(pipeline *l)
-{
-    for (int i = 0; i < l->g->n_nodes; i++) {
-        const ls_node *n = l->g->nodes[i];
-        l->varies[i] = is_input(n);
-        l->bound[i] = (n->op->flags & (LS_OP_COLLECTIVE | LS_OP_EFFECT)) ||
-                      (n->op == &ls_op_state && ls_is_parameters(ls_source_is(n)));
-        for (int k = 0; k < n->n_in; k++)
-            if (ls_present(n->in[k])) {
-                l->varies[i] |= l->varies[ls_node_of(l->g, n->in[k])->id];
-                l->bound[i] |= l->bound[ls_node_of(l->g, n->in[k])->id];
-            }
-    }
 }
 
 /* Notes for every value the ranks that read it: for each 1 + its first stage that does. Forward passes go up,
@@ -448,7 +434,7 @@ static ls_status make_room(pipeline *l)
 static ls_status make(pipeline *l, ls_graph **g)
 {
     LS_TRY(make_room(l));
-    find_kinds(l);
+    LS_TRY(ls_pipeline_kinds(l->bound, l->varies, l->g, &l->arena));
     LS_TRY(find_crossings(l));
     find_urgent(l);
     LS_TRY(check_mailboxes(l));

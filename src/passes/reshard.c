@@ -15,6 +15,7 @@ typedef struct state {
     const ls_parallel *p;
     const ls_units *units;
     int64_t n;      /* see ls_parallel_reshards */
+    bool *shared;   /* [old nodes], for gathers: nodes of another stage read their results, too */
     ls_value *kept; /* [old values], for results of forward gathers: the slice that is kept; {0}: none */
     /* [old values], for results of gathers and views of them: the value for the backward pass */
     ls_value *again;
@@ -33,12 +34,23 @@ static const ls_node *gather_under(const ls_graph *g, ls_value v)
     return NULL;
 }
 
+static void find_shared(const state *t)
+{
+    const ls_graph *g = t->r.from;
+    for (int i = 0; i < g->n_nodes; i++)
+        for (int k = 0; k < g->nodes[i]->n_in; k++) {
+            const ls_node *gather = gather_under(g, g->nodes[i]->in[k]);
+            if (gather && gather->stage != g->nodes[i]->stage)
+                t->shared[gather->id] = true;
+        }
+}
+
 /* Whether a gather's result is freed after the forward pass. The root is kept, because the backward pass
- * needs it at once; mappings are kept, because they are not copies. */
+ * needs it at once; mappings are kept, because they are not copies; and what other stages have been sent. */
 static bool dropped(const state *t, const ls_node *gather)
 {
     const ls_gather_attrs *a = gather->attrs;
-    return gather->phase == LS_PHASE_FORWARD && !a->map &&
+    return gather->phase == LS_PHASE_FORWARD && !a->map && !t->shared[gather->id] &&
            !(a->is.what == LS_IS_UNIT && t->units->units[a->is.unit].root);
 }
 
@@ -116,7 +128,9 @@ ls_status ls_pass_reshard(ls_graph **gp, const ls_parallel *p, const ls_units *u
     LS_TRY(ls_rewrite_begin(&t.r, g));
     t.kept = LS_ARENA_ARRAY(&t.r.to->arena, ls_value, g->n_vals);
     t.again = LS_ARENA_ARRAY(&t.r.to->arena, ls_value, g->n_vals);
-    ls_graph_room(t.r.to);
+    t.shared = LS_ARENA_ARRAY(&t.r.to->arena, bool, g->n_nodes + 1);
+    if (ls_graph_room(t.r.to))
+        find_shared(&t);
     for (int i = 0; i < g->n_nodes && t.r.to->status == LS_OK; i++) {
         const ls_node *n = g->nodes[i];
         ls_value *in = ls_rewrite_operands(&t.r, n);

@@ -2,7 +2,8 @@
  * arena should be hardly larger than the most bytes that are live at once.
  *
  * The allocations are placed one after the other. Each goes to the lowest gap that it fits, among those
- * already placed whose lifetimes overlap its own. (The smallest gap that fits gave no smaller arenas.)
+ * already placed whose lifetimes overlap its own (occupied.c). (The smallest gap that fits gave no smaller
+ * arenas.)
  * Largest-first is nearly always best for training steps. Other orders are tried only if it is not perfect:
  * where values lie in the memory of gradients (gradients.c) until these begin, those that end last have the
  * least room and come first. Orders and ties are fixed, so a plan is a function of graph and device. */
@@ -13,8 +14,7 @@
 #include "base/stop.h"
 #include "base/sys.h"
 #include "internal.h"
-
-static bool meet(const ls_alloc *a, const ls_alloc *b) { return a->first <= b->last && b->first <= a->last; }
+#include "occupied.h"
 
 typedef enum packing_order { BY_SIZE, BY_AREA, BY_TIME, BY_END, ORDERS } packing_order;
 typedef struct item {
@@ -32,10 +32,10 @@ static int by_key(const void *pa, const void *pb)
     return a->index - b->index;
 }
 
-/* Sets offsets[allocation]. Returns the arena's size, or SIZE_MAX if a stop is requested. `placed` is scratch
- * memory: indices sorted by offset. */
-static size_t pack(const ls_plan *p, ls_memory memory, packing_order order, item *items, int n,
-                   size_t *offsets, int *placed)
+/* Sets offsets[allocation], and *total to the arena's size. It gives up when *total is at least `most`.
+ * LS_E_STOPPED: a stop is requested. */
+static ls_status pack(size_t *total, size_t most, const ls_plan *p, ls_memory memory, packing_order order,
+                      item *items, int n, size_t *offsets, ls_occupied *occupied)
 {
     for (int i = 0; i < n; i++) {
         const ls_alloc *a = items[i].alloc;
@@ -46,50 +46,27 @@ static size_t pack(const ls_plan *p, ls_memory memory, packing_order order, item
                                           : (double)a->last;
     }
     qsort(items, (size_t)n, sizeof *items, by_key);
-    size_t total = 0;
-    int n_placed = 0;
-    for (int i = 0; i < p->n_allocs; i++)
-        if (p->allocs[i].fixed &&
-            p->allocs[i].memory == memory) { /* (they are in the order of their offsets) */
-            offsets[i] = p->allocs[i].offset;
-            total = offsets[i] + ls_align_up(p->allocs[i].bytes);
-            placed[n_placed++] = i;
-        }
-    for (int i = 0; i < n; i++) {
-        if (i % 256 == 0 && ls_stop_asked())
-            return SIZE_MAX;
-        const ls_alloc *a = items[i].alloc;
-        const size_t size = items[i].size;
-        size_t end = 0, best = SIZE_MAX;
-        for (int k = 0; k < n_placed; k++) {
-            const ls_alloc *b = &p->allocs[placed[k]];
-            if (!meet(a, b))
-                continue;
-            const size_t at = offsets[placed[k]];
-            if (at > end && at - end >= size) {
-                best = end;
-                break;
-            }
-            const size_t b_end = at + ls_align_up(b->bytes);
-            end = b_end > end ? b_end : end;
-        }
-        if (best == SIZE_MAX)
-            best = end;
-        offsets[items[i].index] = best;
-        total = best + size > total ? best + size : total;
-        int low = 0, high = n_placed; /* keeps `placed` sorted */
-        while (low < high) {
-            const int mid = (low + high) / 2;
-            if (offsets[placed[mid]] <= best)
-                low = mid + 1;
-            else
-                high = mid;
-        }
-        memmove(placed + low + 1, placed + low, sizeof *placed * (size_t)(n_placed - low));
-        placed[low] = items[i].index;
-        n_placed++;
+    *total = 0;
+    ls_occupied_clear(occupied);
+    for (int i = 0; i < p->n_allocs; i++) {
+        const ls_alloc *a = &p->allocs[i];
+        if (!a->fixed || a->memory != memory)
+            continue;
+        offsets[i] = a->offset;
+        *total = a->offset + ls_align_up(a->bytes); /* (they are in the order of their offsets) */
+        LS_TRY(ls_occupied_add(occupied, a->first, a->last, a->offset, *total));
     }
-    return total;
+    for (int i = 0; i < n && *total < most; i++) {
+        if (i % 256 == 0 && ls_stop_asked())
+            return LS_E_STOPPED;
+        const ls_alloc *a = items[i].alloc;
+        const size_t at = ls_occupied_lowest(occupied, a->first, a->last, items[i].size),
+                     end = at + items[i].size;
+        offsets[items[i].index] = at;
+        *total = end > *total ? end : *total;
+        LS_TRY(ls_occupied_add(occupied, a->first, a->last, at, end));
+    }
+    return LS_OK;
 }
 
 static ls_status find_peak(ls_plan *p)
@@ -132,41 +109,73 @@ static size_t live_peak(const ls_plan *p, ls_memory memory, size_t *live)
     return most;
 }
 
-/* Tries the orders until one is perfect. Returns the region's size, or SIZE_MAX if a stop was requested
- * before any order was complete. */
-static size_t pack_region(ls_plan *p, ls_memory memory, ls_arena *scratch)
+/* Tries the orders until one is perfect. */
+static ls_status try_orders(size_t *out, ls_plan *p, ls_memory memory, ls_arena *scratch,
+                            ls_occupied *occupied)
 {
     int n = 0;
     for (int i = 0; i < p->n_allocs; i++)
         n += p->allocs[i].memory == memory && !p->allocs[i].fixed;
     item *items = LS_ARENA_ARRAY(scratch, item, n + 1);
-    size_t *offsets = LS_ARENA_ARRAY(scratch, size_t, p->n_allocs + 1), best = SIZE_MAX;
-    int *placed = LS_ARENA_ARRAY(scratch, int, p->n_allocs + 1);
+    size_t *offsets = LS_ARENA_ARRAY(scratch, size_t, p->n_allocs + 1);
     size_t *live = LS_ARENA_ARRAY(scratch, size_t, p->n_steps + 2);
-    if (scratch->no_memory)
-        return SIZE_MAX;
+    LS_TRY(ls_arena_status(scratch));
     const size_t least = live_peak(p, memory, live);
+    size_t best = SIZE_MAX;
     for (packing_order order = 0; order < ORDERS && best > least; order++) {
+        size_t bytes;
         for (int i = 0, k = 0; i < p->n_allocs; i++)
             if (p->allocs[i].memory == memory && !p->allocs[i].fixed)
                 items[k++] = (item){ .alloc = &p->allocs[i],
                                      .size = ls_align_up(p->allocs[i].bytes),
                                      .index = i };
-        const size_t bytes = pack(p, memory, order, items, n, offsets, placed);
+        LS_TRY(pack(&bytes, best, p, memory, order, items, n, offsets, occupied));
         if (bytes >= best)
             continue;
         best = bytes;
         for (int k = 0; k < n; k++)
             p->allocs[items[k].index].offset = offsets[items[k].index];
     }
-    return best;
+    *out = best;
+    return LS_OK;
+}
+
+static ls_status pack_region(size_t *bytes, ls_plan *p, ls_memory memory)
+{
+    bool any = false;
+    for (int i = 0; i < p->n_allocs && !any; i++)
+        any = p->allocs[i].memory == memory;
+    *bytes = 0;
+    if (!any)
+        return LS_OK;
+    ls_arena scratch;
+    ls_occupied occupied;
+    ls_arena_init(&scratch);
+    ls_status s = ls_occupied_init(&occupied, p->n_steps);
+    s = s == LS_OK ? try_orders(bytes, p, memory, &scratch, &occupied) : s;
+    ls_occupied_release(&occupied);
+    ls_arena_release(&scratch);
+    return s;
+}
+
+static ls_status list_unpacked(ls_plan *p)
+{
+    for (int i = 0; i < p->n_allocs; i++)
+        p->n_unpacked += !ls_is_packed(&p->allocs[i]);
+    p->unpacked = LS_ARENA_ARRAY(&p->arena, int, p->n_unpacked + 1);
+    LS_TRY(ls_arena_status(&p->arena));
+    for (int i = 0, k = 0; i < p->n_allocs; i++)
+        if (!ls_is_packed(&p->allocs[i]))
+            p->unpacked[k++] = i;
+    return LS_OK;
 }
 
 ls_status ls_planner_pack_arena(ls_plan *p)
 {
-    for (int i = 0; i < p->n_allocs; i++) {
-        ls_alloc *a = &p->allocs[i];
-        if (ls_is_packed(a) || a->memory == LS_MEM_GRADIENT)
+    LS_TRY(list_unpacked(p));
+    for (int i = 0; i < p->n_unpacked; i++) {
+        ls_alloc *a = &p->allocs[p->unpacked[i]];
+        if (a->memory == LS_MEM_GRADIENT)
             continue;
         size_t *region = a->memory == LS_MEM_STATE  ? &p->state_bytes
                          : a->memory == LS_MEM_NODE ? &p->node_bytes
@@ -176,17 +185,9 @@ ls_status ls_planner_pack_arena(ls_plan *p)
         p->host_bytes += a->host ? ls_align_up(a->bytes) : 0;
     }
     LS_TRY(find_peak(p));
-    ls_arena scratch;
-    ls_arena_init(&scratch);
-    p->arena_bytes = pack_region(p, LS_MEM_ARENA, &scratch);
-    p->symmetric_bytes = pack_region(p, LS_MEM_SYMMETRIC, &scratch);
-    p->pinned_bytes = pack_region(p, LS_MEM_PINNED, &scratch);
-    const ls_status s = ls_arena_status(&scratch);
-    ls_arena_release(&scratch);
-    LS_TRY(s);
-    return p->arena_bytes != SIZE_MAX && p->symmetric_bytes != SIZE_MAX && p->pinned_bytes != SIZE_MAX
-               ? LS_OK
-               : LS_E_STOPPED;
+    LS_TRY(pack_region(&p->arena_bytes, p, LS_MEM_ARENA));
+    LS_TRY(pack_region(&p->symmetric_bytes, p, LS_MEM_SYMMETRIC));
+    return pack_region(&p->pinned_bytes, p, LS_MEM_PINNED);
 }
 
 const ls_timeline_point *ls_plan_timeline(ls_plan *p)
@@ -207,6 +208,8 @@ const ls_timeline_point *ls_plan_timeline(ls_plan *p)
             t[k].bytes[c] += t[k - 1].bytes[c];
     return t;
 }
+
+static bool meet(const ls_alloc *a, const ls_alloc *b) { return a->first <= b->last && b->first <= a->last; }
 
 static const char *owner(const ls_plan *p, const ls_alloc *a, char text[64])
 {

@@ -44,18 +44,18 @@ static void count_name(ls_footprint *out, const ls_alloc *a)
     out->on_host[a->category] += a->host ? bytes : 0;
 }
 
-/* Whether allocation k of plan i counts for its name. Of several programs' allocations with one name, the
- * first one that is a state counts, or else the first one. A slice of a mapped unit does not count, because
- * only the programs that gather the unit know that it is a slice. */
+/* Whether unpacked allocation k of plan i counts for its name. Of several programs' allocations with one
+ * name, the first one that is a state counts, or else the first one. A slice of a mapped unit does not count,
+ * because only the programs that gather the unit know that it is a slice. */
 static bool counts(int n_plans, ls_plan *const *plans, int i, int k)
 {
-    const ls_alloc *a = &plans[i]->allocs[k];
-    if (ls_is_packed(a) || a->memory == LS_MEM_GRADIENT)
+    const ls_alloc *a = &plans[i]->allocs[plans[i]->unpacked[k]];
+    if (a->memory == LS_MEM_GRADIENT)
         return false;
     for (int p = 0; p < n_plans; p++)
-        for (int x = 0; x < plans[p]->n_allocs; x++) {
-            const ls_alloc *b = &plans[p]->allocs[x];
-            if (ls_is_packed(b) || name_order(a, b))
+        for (int x = 0; x < plans[p]->n_unpacked; x++) {
+            const ls_alloc *b = &plans[p]->allocs[plans[p]->unpacked[x]];
+            if (name_order(a, b))
                 continue;
             const int state = (b->memory == LS_MEM_STATE) - (a->memory == LS_MEM_STATE);
             if (b->inside || state > 0 || (!state && (p < i || (p == i && x < k))))
@@ -72,9 +72,9 @@ void ls_plans_footprint(ls_footprint *out, int n_plans, ls_plan *const *plans)
     size_t worst = 0, host_arena = 0;
     for (int i = 0; i < n_plans; i++) {
         const ls_plan *p = plans[i];
-        for (int k = 0; k < p->n_allocs; k++)
+        for (int k = 0; k < p->n_unpacked; k++)
             if (counts(n_plans, plans, i, k))
-                count_name(out, &p->allocs[k]);
+                count_name(out, &p->allocs[p->unpacked[k]]);
         out->symmetric = larger(out->symmetric, p->symmetric_bytes);
         out->mailboxes += p->mailbox_bytes;
         if (p->on_host) {

@@ -153,6 +153,8 @@ typedef struct ls_plan {
     ls_location *locations; /* [values of graph] */
     ls_alloc *allocs;
     int n_allocs;
+    int *unpacked; /* the few that are not packed by lifetime: indices into allocs */
+    int n_unpacked;
     ls_plan_collective *collectives;
     int n_collectives;
     ls_plan_transfer *transfers;

@@ -11,13 +11,6 @@
 #include "internal.h"
 #include "linked.h"
 
-/* Whether the start of c finds the operand of b in the window. */
-static bool same_operand(const ls_plan *p, const ls_plan_collective *b, const ls_plan_collective *c)
-{
-    return !ls_is_message(b) && !ls_is_message(c) &&
-           p->graph->nodes[b->node]->in[0].id == p->graph->nodes[c->node]->in[0].id;
-}
-
 /* The result, of a send what it sends. *in_place: whether it lies where the operand lies. */
 static int result_of(const ls_plan *p, const ls_plan_collective *c, bool *in_place)
 {
@@ -60,14 +53,19 @@ ls_status ls_planner_stage(ls_planner *planner)
 {
     ls_plan *p = planner->plan;
     const bool apart = ls_device_apart(&p->device);
+    bool *in_window = LS_ARENA_ARRAY(&planner->scratch, bool, p->graph->n_vals); /* operands */
+    LS_TRY(ls_arena_status(&planner->scratch));
     for (int i = 0; i < p->n_collectives; i++) {
         ls_plan_collective *c = &p->collectives[i];
         c->staging = -1;
         if (!apart)
             continue;
         c->sent = c->settled;
-        for (int k = 0; k < i; k++)
-            c->sent = c->sent || same_operand(p, &p->collectives[k], c);
+        if (!ls_is_message(c)) {
+            bool *there = &in_window[p->graph->nodes[c->node]->in[0].id];
+            c->sent = c->sent || *there;
+            *there = true;
+        }
         if (c->map)
             return ls_fail(LS_E_INTERNAL,
                            "plan %s: %s is mapped, and each process has the memory of device %s "

@@ -29,9 +29,11 @@ typedef struct entry {
     int node, collective, transfer; /* both -1: a kernel */
 } entry;
 
-/* Where each collective, or transfer, begins and ends: before which entry; n: at the end. */
+/* Where each collective, or transfer, begins and ends: before which entry; n: at the end. And, for each
+ * entry, which ones do so: the first one, and behind each the next one. -1: none. */
 typedef struct halves {
     int *start, *wait;
+    int *first_start, *next_start, *first_wait, *next_wait;
 } halves;
 
 typedef struct maker {
@@ -40,6 +42,7 @@ typedef struct maker {
     entry *entries;
     int n;
     halves collectives, transfers;
+    int *written; /* [values that are bases]: the entry behind the last one so far that writes it */
 } maker;
 
 static int base_of(const maker *m, ls_value v) { return ls_planner_base(m->p, v.id, NULL); }
@@ -119,6 +122,25 @@ static ls_status make_halves(halves *h, ls_arena *scratch, int n)
     return ls_arena_status(scratch);
 }
 
+static ls_status list_by_entry(int **first, int **next, ls_arena *scratch, const int *at, int n, int entries)
+{
+    *first = LS_ARENA_ARRAY(scratch, int, entries + 1);
+    *next = LS_ARENA_ARRAY(scratch, int, n + 1);
+    LS_TRY(ls_arena_status(scratch));
+    memset(*first, 0xff, sizeof **first * (size_t)(entries + 1));
+    for (int i = n - 1; i >= 0; i--) {
+        (*next)[i] = (*first)[at[i]];
+        (*first)[at[i]] = i;
+    }
+    return LS_OK;
+}
+
+static ls_status list_halves(halves *h, ls_arena *scratch, int n, int entries)
+{
+    LS_TRY(list_by_entry(&h->first_start, &h->next_start, scratch, h->start, n, entries));
+    return list_by_entry(&h->first_wait, &h->next_wait, scratch, h->wait, n, entries);
+}
+
 static bool reads(const maker *m, const ls_node *n, int base)
 {
     for (int j = 0; j < n->n_in; j++)
@@ -150,17 +172,22 @@ static bool is_late(const maker *m, const entry *e)
            (e->transfer >= 0 && m->p->plan->transfers[e->transfer].to_host);
 }
 
+static void note_writes(maker *m, int e)
+{
+    const ls_node *n = m->g->nodes[m->entries[e].node];
+    for (int k = 0; k < n->n_out; k++)
+        m->written[base_of(m, n->out[k])] = e + 1;
+}
+
 /* The entry from which on the value that entry `reader` reads is complete: after the last one that writes
- * its memory. */
+ * its memory. All entries before `reader` have been noted. */
 static int ready(const maker *m, int reader, int base)
 {
-    int e = reader;
-    while (e > 0 && !writes(m, m->g->nodes[m->entries[e - 1].node], base))
-        e--;
+    const int e = m->written[base];
     return e > 0 && is_late(m, &m->entries[e - 1]) ? reader : e;
 }
 
-/* The same, after the last entry that reads or writes it. */
+/* The first entry behind all those before e that read or write it. */
 static int unused(const maker *m, int e, int base)
 {
     while (e > 0 && !reads(m, m->g->nodes[m->entries[e - 1].node], base) &&
@@ -243,6 +270,8 @@ static void place_collectives(maker *m, line *lines)
     int *start = m->collectives.start, *wait = m->collectives.wait, outstanding = -1;
     for (int e = 0; e < m->n; e++) {
         const int c = m->entries[e].collective;
+        if (e)
+            note_writes(m, e - 1);
         if (c < 0)
             continue;
         const ls_node *n = m->g->nodes[m->entries[e].node];
@@ -291,8 +320,11 @@ static int needed(const maker *m, int e, const ls_node *n)
 static void place_transfers(maker *m, line *lines)
 {
     int *start = m->transfers.start, *wait = m->transfers.wait, outstanding = -1;
+    memset(m->written, 0, sizeof *m->written * (size_t)m->g->n_vals);
     for (int e = 0; e < m->n; e++) {
         const int t = m->entries[e].transfer;
+        if (e)
+            note_writes(m, e - 1);
         if (t < 0)
             continue;
         const ls_node *n = m->g->nodes[m->entries[e].node];
@@ -319,11 +351,14 @@ static ls_status place_halves(maker *m)
         lines[k].node = LS_ARENA_ARRAY(&m->p->scratch, const ls_node *, most);
         lines[k].wait = LS_ARENA_ARRAY(&m->p->scratch, int, most);
     }
+    m->written = LS_ARENA_ARRAY(&m->p->scratch, int, m->g->n_vals);
+    LS_TRY(ls_arena_status(&m->p->scratch));
     LS_TRY(make_halves(&m->collectives, &m->p->scratch, plan->n_collectives));
     LS_TRY(make_halves(&m->transfers, &m->p->scratch, plan->n_transfers));
     place_collectives(m, lines);
     place_transfers(m, lines);
-    return LS_OK;
+    LS_TRY(list_halves(&m->collectives, &m->p->scratch, plan->n_collectives, m->n));
+    return list_halves(&m->transfers, &m->p->scratch, plan->n_transfers, m->n);
 }
 
 static void emit(maker *m, ls_part part, entry e)
@@ -345,18 +380,22 @@ static void emit(maker *m, ls_part part, entry e)
 static void emit_collectives(maker *m, int e, ls_part part, bool gathers, bool reductions)
 {
     const ls_plan *plan = m->p->plan;
-    const int *at = part == LS_PART_START ? m->collectives.start : m->collectives.wait;
-    for (int c = 0; c < plan->n_collectives; c++)
-        if (at[c] == e && (is_prompt(&plan->collectives[c]) ? gathers : reductions))
+    const halves *h = &m->collectives;
+    const bool starts = part == LS_PART_START;
+    for (int c = (starts ? h->first_start : h->first_wait)[e]; c >= 0;
+         c = (starts ? h->next_start : h->next_wait)[c])
+        if (is_prompt(&plan->collectives[c]) ? gathers : reductions)
             emit(m, part, (entry){ plan->collectives[c].node, c, -1 });
 }
 
 static void emit_transfers(maker *m, int e, ls_part part, bool to_device, bool to_host)
 {
     const ls_plan *plan = m->p->plan;
-    const int *at = part == LS_PART_START ? m->transfers.start : m->transfers.wait;
-    for (int t = 0; t < plan->n_transfers; t++)
-        if (at[t] == e && (plan->transfers[t].to_host ? to_host : to_device))
+    const halves *h = &m->transfers;
+    const bool starts = part == LS_PART_START;
+    for (int t = (starts ? h->first_start : h->first_wait)[e]; t >= 0;
+         t = (starts ? h->next_start : h->next_wait)[t])
+        if (plan->transfers[t].to_host ? to_host : to_device)
             emit(m, part, (entry){ plan->transfers[t].node, -1, t });
 }
 

@@ -17,7 +17,8 @@ static bool same(const ls_alloc *a, ls_identity is, const char *name)
     return !ls_identity_order(a->is, a->name, is, name);
 }
 
-/* Whether programs pass the value to each other: one makes it, and one (perhaps the same) has it as input. */
+/* Whether programs pass the value to each other: one makes it, and one (perhaps the same) has it as input.
+ * (Sources have memory that is not packed.) */
 static bool stays(int n, ls_plan *const *plans, const ls_alloc *a)
 {
     bool made = false, read = false;
@@ -25,9 +26,10 @@ static bool stays(int n, ls_plan *const *plans, const ls_alloc *a)
         const ls_graph *g = plans[i]->graph;
         for (int k = 0; k < g->n_outputs; k++)
             made = made || same(a, g->outputs[k].is, g->outputs[k].name);
-        for (int k = 0; k < g->n_nodes; k++)
-            read = read || (ls_is_source(g->nodes[k]) &&
-                            same(a, ls_source_is(g->nodes[k]), ls_source_name(g->nodes[k])));
+        for (int k = 0; k < plans[i]->n_unpacked && !read; k++) {
+            const ls_node *of = g->nodes[g->vals[plans[i]->allocs[plans[i]->unpacked[k]].value].node];
+            read = ls_is_source(of) && same(a, ls_source_is(of), ls_source_name(of));
+        }
     }
     return made && read;
 }
@@ -35,8 +37,8 @@ static bool stays(int n, ls_plan *const *plans, const ls_alloc *a)
 /* Inputs that the caller fills, and outputs that it reads. */
 static void add_io(ls_transfers *t, int n, ls_plan *const *plans, const ls_plan *p, double runs)
 {
-    for (int i = 0; i < p->n_allocs; i++) {
-        const ls_alloc *a = &p->allocs[i];
+    for (int i = 0; i < p->n_unpacked; i++) {
+        const ls_alloc *a = &p->allocs[p->unpacked[i]];
         if (a->memory != LS_MEM_IO || a->host || stays(n, plans, a))
             continue;
         const bool input = ls_is_source(p->graph->nodes[p->graph->vals[a->value].node]);
@@ -75,8 +77,8 @@ static bool writes(const ls_plan *p, const ls_alloc *a)
 static bool is_shared(int n, ls_plan *const *plans, const ls_alloc *a)
 {
     for (int i = 0; i < n; i++)
-        for (int k = 0; k < plans[i]->n_allocs; k++) {
-            const ls_alloc *b = &plans[i]->allocs[k];
+        for (int k = 0; k < plans[i]->n_unpacked; k++) {
+            const ls_alloc *b = &plans[i]->allocs[plans[i]->unpacked[k]];
             if (b->shared && b->memory == LS_MEM_STATE && same(a, b->is, b->name))
                 return true;
         }
@@ -85,9 +87,9 @@ static bool is_shared(int n, ls_plan *const *plans, const ls_alloc *a)
 
 static void add_states(ls_transfers *t, int n, ls_plan *const *plans, const ls_plan *p, double runs)
 {
-    for (int i = 0; i < p->n_allocs; i++) {
-        const ls_alloc *a = &p->allocs[i];
-        if (a->memory == LS_MEM_STATE && !a->host && writes(p, a) && is_shared(n, plans, a))
+    for (int i = 0; i < p->n_unpacked; i++) {
+        const ls_alloc *a = &p->allocs[p->unpacked[i]];
+        if (a->memory == LS_MEM_STATE && !a->host && is_shared(n, plans, a) && writes(p, a))
             t->states += runs * (double)a->bytes;
     }
 }

@@ -250,7 +250,8 @@ static const ls_key LAST[] = {
       .may_change = true,
       .help = "true: a gathered FSDP module is freed after its forward pass and gathered again for its "
               "backward pass; false: it is kept; N: a 1/N slice of it is kept and gathered over N neighbours "
-              "(N divides the ranks that shard)" },
+              "(N divides the ranks that shard). With axis pp these passes are those of each micro-batch: "
+              "true gathers often and keeps little, false gathers once a step" },
     { "parallel.gather", LS_KEY_CHOICE, AT(parallel.gather), "auto",
       WORDS([LS_GATHER_AUTO] = "auto", [LS_GATHER_MAP] = "map", [LS_GATHER_COPY] = "copy"),
       .may_change = true, NEEDS(GATHERS),

@@ -158,11 +158,15 @@ static void collectives_text(ls_str *out, const ls_step_cost *cost)
         ls_str_release(&name);
     }
     const ls_message_count *m = &cost->sent;
-    if (m->messages)
-        ls_str_printf(out,
-                      "        between hosts a rank sends %lld messages a step, %s on average, %s at most\n",
-                      (long long)m->messages, ls_format_bytes(a, (uint64_t)(m->bytes / (double)m->messages)),
-                      ls_format_bytes(b, (uint64_t)m->most));
+    if (!m->messages)
+        return;
+    ls_str_printf(out, "        between hosts a rank sends %lld messages a step, %s on average, %s at most",
+                  (long long)m->messages, ls_format_bytes(a, (uint64_t)(m->bytes / (double)m->messages)),
+                  ls_format_bytes(b, (uint64_t)m->most));
+    if (m->small)
+        ls_str_printf(out, "; %lld of less than %s have %s together", (long long)m->small,
+                      ls_format_bytes(a, LS_REMOTE_SMALL), ls_format_bytes(b, (uint64_t)m->small_bytes));
+    ls_str_add(out, "\n");
 }
 
 /* "copies  1.2 MiB a step to the device: inputs 1.2 MiB" */

@@ -7,38 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/clock.h"
 #include "base/stop.h"
 #include "base/str.h"
 #include "base/shown.h"
 #include "base/sys.h"
 #include "lockstep/recipe.h"
+#include "plan_search_own.h"
 #include "plan_stages.h"
 #include "step_cost.h"
-
-enum { MESH, SCHEDULE, DATA, RESHARD, SEQUENCE, RECOMPUTE, MICRO, KEYS };
-static const char *const NAMES[KEYS] = { "parallel.mesh",     "parallel.schedule",
-                                         "parallel.data",     "parallel.reshard_after_forward",
-                                         "parallel.sequence", "parallel.recompute",
-                                         "train.micro_batch" };
-enum { VALUE = 64, MOST = 4096, SHOWN = 10, MEASURED = 12 };
-
-typedef struct candidate {
-    char value[KEYS][VALUE]; /* "": as the recipe has it */
-    enum { FITS, TOO_LARGE, REFUSED } outcome;
-    char *why; /* refused */
-    size_t memory;
-    double seconds, update, communication;
-    bool exact; /* all its kernels were measured */
-} candidate;
-
-typedef struct search {
-    const ls_plan_command_opts *o;
-    int ranks, n, room, count[3]; /* by outcome */
-    int64_t global_batch, memory; /* memory: bytes that a rank may use; 0: any number */
-    bool fixed[KEYS];             /* by the user */
-    ls_mesh mesh;                 /* of the recipe, if it is fixed */
-    candidate *c;
-} search;
 
 /* ---- what there is to try */
 
@@ -51,6 +28,7 @@ static ls_status add(search *s, const candidate *like)
     for (int i = 0; i < s->n; i++)
         if (!memcmp(s->c[i].value, c.value, sizeof c.value))
             return LS_OK;
+    s->more = s->more || s->n == MOST;
     if (s->n == MOST)
         return LS_OK;
     candidate *more = ls_sys_grow(s->c, s->n, &s->room, sizeof *more);
@@ -74,7 +52,7 @@ static ls_status settings_make(settings *out, const search *s, const candidate *
     int n = 0;
     for (int k = 0; k < KEYS; k++)
         if (c->value[k][0]) {
-            snprintf(out->text[k], sizeof out->text[k], "%s=%s", NAMES[k], c->value[k]);
+            snprintf(out->text[k], sizeof out->text[k], "%s=%s", ls_plan_search_keys[k], c->value[k]);
             out->sets[n++] = out->text[k];
         }
     for (int i = 0; i < r->n_sets; i++)
@@ -92,13 +70,29 @@ static ls_status compile(ls_compiled_recipe *step, const search *s, const candid
     return status;
 }
 
-/* The cost of a step, whose ranks may have different stages, and the memory of the rank that needs most. */
+/* Bytes of memory that a rank needs, of its own. */
+static size_t memory_needed(const ls_step_cost *cost, const ls_compiled_recipe *step)
+{
+    const int64_t given = step->ranks_per_host, host = given > 0 && given < step->ranks ? given : step->ranks;
+    const ls_step_memory *m = &cost->memory;
+    return m->apart ? m->device : m->total + cost->messages + m->plans.node / (size_t)host;
+}
+
+static bool too_large(const search *s, const ls_step_cost *cost, const ls_compiled_recipe *step)
+{
+    return s->memory && memory_needed(cost, step) > (size_t)s->memory;
+}
+
+/* The cost of a step, whose ranks may have different stages, and the memory of the rank that needs most.
+ * Where the first one needs too much already, the others are not compiled. */
 static ls_status cost_of(ls_step_cost *cost, const ls_compiled_recipe *step, const search *s,
-                         const candidate *c, bool measure)
+                         const candidate *c, bool measure, bool play)
 {
     settings with;
     ls_plan_stages stages;
     ls_step_cost_of(cost, step);
+    if (!play || too_large(s, cost, step))
+        return LS_OK;
     LS_TRY(settings_make(&with, s, c));
     const ls_status status = ls_plan_stages_make(&stages, cost, step, &with.recipe, &s->o->where, measure);
     cost->memory = stages.memory;
@@ -126,14 +120,15 @@ static void mesh_text(char text[VALUE], int64_t data, const axes *a)
 }
 
 /* Of one layout with a micro-batch: the schedules of its pipeline. That of gpipe takes as long as 1f1b, in
- * more memory. With fewer micro-batches than ranks most of the time is lost. */
+ * more memory. With fewer micro-batches than ranks most of the time is lost; with ENOUGH times as many hardly
+ * any is. */
 static ls_status add_schedules(search *s, candidate *c, int64_t data, const axes *a, int64_t micro)
 {
     static const char *const SCHEDULES[] = { "1f1b", "zero_bubble", "interleaved" };
     const int64_t runs = s->global_batch / (data * micro);
     if (a->pipeline < 2)
         return add(s, c);
-    for (int k = 0; k < 3 && runs >= a->pipeline; k++) {
+    for (int k = 0; k < 3 && runs >= a->pipeline && runs <= ENOUGH * a->pipeline; k++) {
         snprintf(c->value[SCHEDULE], VALUE, "%s", SCHEDULES[k]);
         if (k < 2 || runs % a->pipeline == 0)
             LS_TRY(add(s, c));
@@ -234,7 +229,7 @@ static ls_status list(search *s)
 
 /* ---- trying */
 
-static ls_status try(search *s, candidate *c, bool measure)
+static ls_status try(search *s, candidate *c, bool measure, bool play)
 {
     ls_compiled_recipe step;
     ls_step_cost cost;
@@ -253,17 +248,15 @@ static ls_status try(search *s, candidate *c, bool measure)
                          "`lockstep doctor` first, or add --measure",
                          step.step.device.threads, step.step.device.threads == 1 ? "" : "s");
     if (status == LS_OK)
-        status = cost_of(&cost, &step, s, c, measure);
+        status = cost_of(&cost, &step, s, c, measure, play);
     if (status == LS_OK) {
-        const int64_t given = step.ranks_per_host,
-                      host = given > 0 && given < step.ranks ? given : step.ranks;
-        const ls_step_memory *m = &cost.memory;
-        c->memory = m->apart ? m->device : m->total + cost.messages + m->plans.node / (size_t)host;
+        c->memory = memory_needed(&cost, &step);
         c->seconds = cost.seconds;
         c->communication = cost.communication;
         c->update = step.step.plans[LS_UPDATE]->seconds;
         c->exact = cost.measured == cost.kernels;
-        c->outcome = s->memory && c->memory > (size_t)s->memory ? TOO_LARGE : FITS;
+        c->played = play || step.step.units.sharding.stages < 2;
+        c->outcome = too_large(s, &cost, &step) ? TOO_LARGE : FITS;
     }
     ls_compiled_recipe_release(&step);
     return status;
@@ -279,154 +272,74 @@ static int faster(const void *pa, const void *pb)
     return a->memory < b->memory ? -1 : a->memory > b->memory;
 }
 
-static ls_status try_all(search *s)
+/* i NULL: all is done. */
+static void search_progress(const search *s, const ls_ui *ui, const int *i, double began)
 {
-    for (int i = 0; i < s->n; i++) {
+    const double seconds = ls_now() - began;
+    if (ui->progress)
+        ui->progress(ui->context, i ? &(ls_progress){ .what = "planning",
+                                                      .done = *i,
+                                                      .total = s->n,
+                                                      .unit = "layouts",
+                                                      .rate = seconds > 0 ? *i / seconds : 0 }
+                                    : NULL);
+}
+
+/* Whether a smaller micro-batch with the same settings, which was tried before, needs too much memory. */
+static bool is_hopeless(const search *s, candidate *c)
+{
+    const long micro = atol(c->value[MICRO]);
+    for (const candidate *x = c + 1; x < s->c + s->n && !strcmp(x->value[MESH], c->value[MESH]); x++)
+        if (x->outcome == TOO_LARGE && atol(x->value[MICRO]) < micro &&
+            !memcmp(x->value, c->value, sizeof(c->value) - VALUE)) {
+            c->outcome = TOO_LARGE;
+            c->memory = x->memory;
+            return true;
+        }
+    return false;
+}
+
+/* Of few layouts the stages of each pipeline are played; of many only those of the leaders, and what cannot
+ * fit is not planned. From the last one on: small micro-batches are behind larger ones. */
+static ls_status try_each(search *s, const ls_ui *ui)
+{
+    const double began = ls_now();
+    const bool many = s->n > MANY;
+    bool measure = s->o->measure;
+    for (int i = s->n - 1, done = 0; i >= 0; i--, done++) {
         if (ls_stop_asked())
-            return ls_fail(LS_E_STOPPED, "stopped after %d of %d layouts", i, s->n);
-        LS_TRY(try(s, &s->c[i], s->o->measure && !i));
+            return ls_fail(LS_E_STOPPED, "stopped after %d of %d layouts", done, s->n);
+        search_progress(s, ui, &done, began);
+        if (!(many && is_hopeless(s, &s->c[i])))
+            LS_TRY(try(s, &s->c[i], measure, !many));
+        measure = measure && s->c[i].outcome == REFUSED;
     }
+    qsort(s->c, (size_t)s->n, sizeof *s->c, faster);
+    for (int i = 0; i < SHOWN && i < s->n && s->c[i].outcome == FITS; i++) {
+        if (s->c[i].played)
+            continue;
+        search_progress(s, ui, &s->n, began);
+        LS_TRY(try(s, &s->c[i], false, true));
+        qsort(s->c, (size_t)s->n, sizeof *s->c, faster);
+        i = -1;
+    }
+    return LS_OK;
+}
+
+static ls_status try_all(search *s, const ls_ui *ui)
+{
+    const ls_status tried = try_each(s, ui);
+    search_progress(s, ui, NULL, 0);
+    LS_TRY(tried);
     qsort(s->c, (size_t)s->n, sizeof *s->c, faster);
     /* The leader is measured, until the leader is one that was. */
     for (int k = 0; s->o->measure && k < MEASURED && s->c[0].outcome == FITS && !s->c[0].exact; k++) {
-        LS_TRY(try(s, &s->c[0], true));
+        LS_TRY(try(s, &s->c[0], true, true));
         qsort(s->c, (size_t)s->n, sizeof *s->c, faster);
     }
     for (int i = 0; i < s->n; i++)
         s->count[s->c[i].outcome]++;
     return LS_OK;
-}
-
-/* ---- text */
-
-static void settings_text(ls_str *out, const candidate *c, const char *before)
-{
-    for (int k = 0; k < KEYS; k++)
-        if (c->value[k][0])
-            ls_str_printf(out, "%s%s=%s%s%s", before, NAMES[k], k == MESH ? "'" : "", c->value[k],
-                          k == MESH ? "'" : "");
-}
-
-static void short_text(ls_str *out, const candidate *c)
-{
-    static const char *const SHORT[KEYS] = { "mesh ", "", "", "reshard ", "sequence ", "recompute ", "" };
-    for (int k = 0; k < MICRO; k++)
-        if (c->value[k][0])
-            ls_str_printf(out, "  %s%s", SHORT[k], c->value[k]);
-}
-
-/* Whether a candidate differs from the best in one key alone. Another mesh may bring another schedule. */
-static bool differs_in(const search *s, const candidate *c, int key)
-{
-    const candidate *best = &s->c[0];
-    bool other = strcmp(c->value[key], best->value[key]) != 0;
-    for (int k = 0; k < KEYS; k++)
-        other = other && (k == key || (key == MESH && k == SCHEDULE) || !strcmp(c->value[k], best->value[k]));
-    return other;
-}
-
-static void reasons_text(ls_str *out, const search *s)
-{
-    char memory[32];
-    const candidate *best = &s->c[0];
-    for (int key = 0; key < KEYS; key++)
-        for (int i = 1; i < s->n; i++) {
-            const candidate *c = &s->c[i];
-            bool again = false; /* the same value, with a slower schedule */
-            for (int k = 1; k < i; k++)
-                again = again || (differs_in(s, &s->c[k], key) && !strcmp(s->c[k].value[key], c->value[key]));
-            if (again || !differs_in(s, c, key))
-                continue;
-            ls_str_printf(out, "  %s %s, not %s: that ", NAMES[key], best->value[key], c->value[key]);
-            if (c->outcome == REFUSED)
-                ls_str_add(out, "is refused\n");
-            else if (c->outcome == TOO_LARGE)
-                ls_str_printf(out, "needs %s\n", ls_format_bytes(memory, c->memory));
-            else
-                ls_str_printf(out, "takes %.2f times as long, in %s\n", c->seconds / best->seconds,
-                              ls_format_bytes(memory, c->memory));
-        }
-}
-
-static void refusals_text(ls_str *out, const search *s)
-{
-    for (int i = 0; i < s->n; i++) {
-        const candidate *c = &s->c[i];
-        int same = 0, before = 0;
-        for (int k = 0; k < s->n && c->outcome == REFUSED; k++)
-            if (s->c[k].outcome == REFUSED && !strcmp(s->c[k].why, c->why)) {
-                same++;
-                before += k < i;
-            }
-        if (same && !before)
-            ls_str_printf(out, "refused, %d: %s\n", same, c->why);
-    }
-}
-
-static ls_status search_text(const search *s, const ls_ui *ui)
-{
-    char a[32];
-    ls_str out = { 0 };
-    ls_str_printf(&out, "%d layouts of %d rank%s: ", s->n, s->ranks, s->ranks == 1 ? "" : "s");
-    if (s->memory)
-        ls_str_printf(&out, "%d fit into %s a rank, %d do not", s->count[FITS],
-                      ls_format_bytes(a, (uint64_t)s->memory), s->count[TOO_LARGE]);
-    else
-        ls_str_printf(&out, "%d planned, of any size (--memory says what fits)", s->count[FITS]);
-    ls_str_printf(&out, ", %d refused\n", s->count[REFUSED]);
-    if (s->o->where.machine)
-        ls_str_printf(&out, "times are not measured, but by the figures of machine %s\n",
-                      s->o->where.machine->name);
-    ls_str_printf(&out, "%10s %10s %10s %10s %10s %6s\n", "step, ms", "compute", "update", "collective",
-                  "memory", "micro");
-    for (int i = 0; i < s->count[FITS] && i < SHOWN; i++) {
-        const candidate *c = &s->c[i];
-        ls_str_printf(&out, "%10.2f %10.2f %10.2f %10.2f %10s %6s", 1e3 * c->seconds,
-                      1e3 * (c->seconds - c->update - c->communication), 1e3 * c->update,
-                      1e3 * c->communication, ls_format_bytes(a, c->memory), c->value[MICRO]);
-        short_text(&out, c);
-        ls_str_add(&out, c->exact || s->o->where.machine ? "\n" : "  (in part from near shapes)\n");
-    }
-    if (s->count[FITS]) {
-        ls_str_add(&out, "fastest:");
-        settings_text(&out, &s->c[0], " --set ");
-        ls_str_add(&out, "\n");
-        reasons_text(&out, s);
-    }
-    refusals_text(&out, s);
-    return ls_print_result(ui->out, &out);
-}
-
-static ls_status search_json(const search *s, const ls_ui *ui)
-{
-    static const char *const OUTCOMES[] = { "fits", "too large", "refused" };
-    ls_json j = { 0 };
-    ls_json_object(&j, NULL);
-    ls_json_int(&j, "ranks", s->ranks);
-    ls_json_array(&j, "layouts");
-    for (int i = 0; i < s->n; i++) {
-        const candidate *c = &s->c[i];
-        ls_json_object(&j, NULL);
-        ls_json_object(&j, "settings");
-        for (int k = 0; k < KEYS; k++)
-            if (c->value[k][0])
-                ls_json_text(&j, NAMES[k], c->value[k]);
-        ls_json_close_object(&j);
-        ls_json_text(&j, "outcome", OUTCOMES[c->outcome]);
-        if (c->outcome == REFUSED) {
-            ls_json_text(&j, "why", c->why);
-        } else {
-            ls_json_f64(&j, "seconds", c->seconds);
-            ls_json_f64(&j, "communication_seconds", c->communication);
-            ls_json_f64(&j, "update_seconds", c->update);
-            ls_json_int(&j, "memory", (int64_t)c->memory);
-            ls_json_bool(&j, "measured", c->exact);
-        }
-        ls_json_close_object(&j);
-    }
-    ls_json_close_array(&j);
-    ls_json_close_object(&j);
-    return ls_print_result(ui->out, &j.out);
 }
 
 /* --memory, or what a rank has on the machine: its GPU, or its part of the host. */
@@ -448,9 +361,9 @@ static ls_status plan_search_run(search *s, const ls_ui *ui)
     s->memory = memory_of(s->o, s->ranks);
     for (int i = 0; i < s->o->recipe.n_sets; i++)
         for (int k = 0; k < KEYS; k++) {
-            const size_t n = strlen(NAMES[k]);
-            s->fixed[k] = s->fixed[k] ||
-                          (!strncmp(s->o->recipe.sets[i], NAMES[k], n) && s->o->recipe.sets[i][n] == '=');
+            const size_t n = strlen(ls_plan_search_keys[k]);
+            s->fixed[k] = s->fixed[k] || (!strncmp(s->o->recipe.sets[i], ls_plan_search_keys[k], n) &&
+                                          s->o->recipe.sets[i][n] == '=');
         }
     const ls_status resolved = s->fixed[MESH] ? ls_mesh_resolve(&s->mesh, &r->parallel.mesh, s->ranks)
                                               : LS_OK;
@@ -460,10 +373,10 @@ static ls_status plan_search_run(search *s, const ls_ui *ui)
     if (!s->n)
         return ls_fail(LS_E_USAGE, "--search: no layout of %d ranks divides train.global_batch %lld",
                        s->ranks, (long long)s->global_batch);
-    LS_TRY(try_all(s));
+    LS_TRY(try_all(s, ui));
     if (s->count[REFUSED] == s->n)
         return ls_fail(LS_E_USAGE, "--search: every layout was refused: %s", s->c[0].why);
-    return (s->o->json ? search_json : search_text)(s, ui);
+    return (s->o->json ? ls_plan_search_json : ls_plan_search_text)(s, ui);
 }
 
 ls_status ls_plan_search(const ls_plan_command_opts *o, const ls_ui *ui)

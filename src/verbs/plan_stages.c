@@ -33,7 +33,8 @@ static bool add_stages(ls_plan_stages *out, double *busy, const ls_stage_players
         out->stages[i] = (ls_plan_stage){ .rank = c->parallel.rank,
                                           .parameters = stored(&c->units),
                                           .flops = cost.flops,
-                                          .memory = cost.memory.total };
+                                          .memory = cost.memory.total,
+                                          .device = cost.memory.device };
         if (cost.seconds > 0)
             out->stages[i].seconds = c->plans[LS_MICRO]->seconds + c->plans[LS_UPDATE]->seconds;
         *busy += out->stages[i].seconds;
@@ -85,6 +86,18 @@ static void name_text(ls_str *out, int position, const ls_compiled *c)
         ls_str_printf(out, ", %d", k * ranks + position);
 }
 
+/* Bytes that reshard_after_forward: false would keep on the rank of `c`: its gathered units besides the root.
+ * 0: nothing is freed. */
+static double freed(const ls_compiled *c)
+{
+    const ls_units *u = &c->units;
+    double bytes = 0;
+    for (int i = 0; i < u->n && ls_parallel_reshards(&c->parallel) < 0 && !u->sharding.map; i++)
+        if (u->sharding.shards > 1 && !u->units[i].root && ls_unit_is_here(u, i))
+            bytes += (double)u->units[i].elements * (double)ls_dtype_size(u->units[i].param);
+    return bytes;
+}
+
 void ls_plan_stages_text(ls_str *out, const ls_plan_stages *s, const ls_compiled_recipe *c,
                          const ls_step_cost *cost)
 {
@@ -110,6 +123,11 @@ void ls_plan_stages_text(ls_str *out, const ls_plan_stages *s, const ls_compiled
                       s->played ? ": their programs' times, played beside each other"
                                 : ", if all stages take equally long",
                       step->share.count < n ? "; a smaller train.micro_batch makes it less" : "");
+    if (s->stages && freed(step) > 0)
+        ls_str_printf(out,
+                      "        units are gathered for each of m micro-batches, forward and backward; "
+                      "parallel.reshard_after_forward: false gathers them once a step and keeps %s\n",
+                      ls_format_bytes(memory, (uint64_t)freed(step)));
     free(schedule);
 }
 
@@ -127,6 +145,7 @@ void ls_plan_stages_json(ls_json *j, const ls_plan_stages *s, const ls_compiled_
         ls_json_int(j, "rank", x->rank);
         ls_json_int(j, "parameters", x->parameters);
         ls_json_int(j, "memory", (int64_t)x->memory);
+        ls_json_int(j, "of_it_device", (int64_t)x->device);
         ls_json_f64(j, "flops", x->flops);
         ls_json_f64(j, "seconds", x->seconds > 0 ? x->seconds : NAN);
         ls_json_close_object(j);

@@ -8,7 +8,7 @@ typedef struct ls_plan_stage { /* what a rank of the pipeline has */
     int rank;                  /* the first such rank */
     int64_t parameters;        /* that it stores */
     double flops, seconds;     /* of a step, without what it waits for */
-    size_t memory;
+    size_t memory, device; /* device: of it, in the device's memory */
 } ls_plan_stage;
 typedef struct ls_plan_stages {
     ls_plan_stage *stages; /* [ranks of the pipeline]; NULL: there is one stage */

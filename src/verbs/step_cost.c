@@ -155,6 +155,8 @@ void ls_step_cost_json(ls_json *j, const char *key, const ls_step_cost *s)
     ls_json_f64(j, "messages_bytes", s->sent.bytes);
     ls_json_int(j, "smallest_message", s->sent.least);
     ls_json_int(j, "largest_message", s->sent.most);
+    ls_json_int(j, "small_messages", s->sent.small);
+    ls_json_f64(j, "small_messages_bytes", s->sent.small_bytes);
     if (s->memory.apart)
         transfers_json(j, &s->transfers);
     ls_json_bool(j, "same_bits", s->same_bits);

@@ -197,8 +197,14 @@ static void large_messages_on_many_hosts(void **state)
     ls_message_count_add(&step, &gather, 2 * BLOCKS);
     ls_message_count_add(&step, &sum, BLOCKS);
     assert_int_equal(step.messages, 16256);
+    assert_int_equal(step.small, 0);
     assert_true(step.least >= 256 << 10 && step.most <= 512 << 10);
     assert_true(step.bytes == (HOSTS - 1.0) * (double)slice * BLOCKS * 8);
+    const ls_message_count number = ls_collective_messages(LS_ALL_REDUCE_MAX, HOSTS, EACH, 1, LS_F32, LS_F32,
+                                                           LS_F32);
+    ls_message_count_add(&step, &number, 2);
+    assert_int_equal(step.small, 2 * 7); /* 1, 2, .. 64 numbers */
+    assert_true(step.small_bytes == 2 * 4.0 * (HOSTS - 1));
 }
 
 /* Every movement has room for its messages, and every large slice goes in large ones, on any number of hosts.

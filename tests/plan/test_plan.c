@@ -5,6 +5,7 @@
 #include "lockstep/graph.h" /* before rules.h: with call sites */
 #include "ops/rules.h"
 #include "plan/internal.h"
+#include "plan/occupied.h"
 #include "support/support.h"
 #include "plan/planned.h"
 
@@ -361,6 +362,44 @@ static void random_graphs(void **state)
     }
 }
 
+/* The lowest free bytes among lifetimes on any side of each other: those that a look at all of them finds. */
+static void lowest_free_bytes(void **state)
+{
+    (void)state;
+    enum { RANGES = 400 };
+    struct {
+        int first, last;
+        size_t begin, end;
+    } r[RANGES];
+    const int schedules[] = { 1, 2, 3, 64, 100, 1000 };
+    for (int k = 0; k < 6; k++) {
+        const int steps = schedules[k];
+        ls_occupied o;
+        ASSERT_OK(ls_occupied_init(&o, steps));
+        for (int i = -RANGES; i < RANGES; i++) {
+            const int n = i < 0 ? i + RANGES : i, first = below(steps), most = below(4) ? 5 : steps;
+            const int last = first + below(most < steps - first ? most : steps - first);
+            const size_t size = (size_t)(1 + below(below(8) ? 4 : 40));
+            size_t lowest = 0;
+            for (int x = 0; x < n; x++) /* (starts again behind each range that is in the way) */
+                if (r[x].first <= last && first <= r[x].last && r[x].begin < lowest + size &&
+                    lowest < r[x].end) {
+                    lowest = r[x].end;
+                    x = -1;
+                }
+            assert_int_equal(ls_occupied_lowest(&o, first, last, size), lowest);
+            r[n].first = first;
+            r[n].last = last;
+            r[n].begin = lowest + (below(3) ? 0 : (size_t)below(9)); /* perhaps over others */
+            r[n].end = r[n].begin + size;
+            ASSERT_OK(ls_occupied_add(&o, first, last, r[n].begin, r[n].end));
+            if (i == -1)
+                ls_occupied_clear(&o);
+        }
+        ls_occupied_release(&o);
+    }
+}
+
 /* Large-first fills an arena without a gap for most lifetimes; where it does not, the other orders may.
  * Nothing that lives at once overlaps. */
 static void several_orders_of_packing(void **state)
@@ -415,6 +454,7 @@ int main(void)
         cmocka_unit_test(lazy_nodes),
         cmocka_unit_test(refusals),
         cmocka_unit_test(check_finds_overlap),
+        cmocka_unit_test(lowest_free_bytes),
         cmocka_unit_test(several_orders_of_packing),
         cmocka_unit_test(random_graphs),
     };

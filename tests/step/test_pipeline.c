@@ -295,6 +295,56 @@ static void schedules_differ_in_memory(void **state)
     assert_true(arena_of(1, LS_SCHEDULE_ZERO_BUBBLE, 16) > arena_of(1, LS_SCHEDULE_1F1B, 16));
 }
 
+/* How often rank 0 of two data ranks gathers each of its units in a step, and the longest time, in steps,
+ * that such a result lives: of those that are gathered more than once. */
+static void count_gathers(int *times, int *longest, bool tied, int64_t reshard)
+{
+    ls_compiled c;
+    job j = staged(2, 1, 2, LS_SCHEDULE_1F1B);
+    j.o.parallel.gather = LS_GATHER_COPY;
+    j.o.parallel.units = "class:Embedding class:Block";
+    j.o.parallel.reshard_after_forward = reshard;
+    j.o.micro_batches = 16; /* 8 of a data rank */
+    j.model.tied = tied;
+    ASSERT_OK(ls_compile(&c, build_decoder, &j.model, &j.o, NULL));
+    const ls_plan *p = c.plans[LS_MICRO];
+    memset(times, 0, sizeof *times * 64);
+    for (int pass = *longest = 0; pass < 2; pass++)
+        for (int i = 0; i < p->n_collectives; i++) {
+            const ls_plan_collective *x = &p->collectives[i];
+            if (x->kind != LS_ALL_GATHER || x->is.what != LS_IS_UNIT)
+                continue;
+            assert_in_range(x->is.unit, 0, 63);
+            const ls_location *at = &p->locations[p->graph->nodes[x->node]->out[0].id];
+            const ls_alloc *a = &p->allocs[at->alloc];
+            times[x->is.unit] += pass == 0;
+            if (times[x->is.unit] > 1 && 100 * (a->last - a->first) / p->n_steps > *longest)
+                *longest = 100 * (a->last - a->first) / p->n_steps;
+        }
+    ls_compiled_release(&c);
+}
+
+/* reshard_after_forward: a unit is gathered for each micro-batch, forward and backward, and freed in between.
+ * A table that two stages use is kept. */
+static void resharded_units(void **state)
+{
+    (void)state;
+    int kept[64], freed[64], longest, n = 0;
+    count_gathers(kept, &longest, false, 0);
+    count_gathers(freed, &longest, false, -1);
+    for (int u = 0; u < 64; u++) {
+        assert_in_range(kept[u], 0, 1);
+        assert_true(freed[u] == kept[u] || freed[u] == 16 * kept[u]);
+        n += freed[u] == 16;
+    }
+    assert_true(n > 0 && longest < 25);
+    const int untied = n;
+    count_gathers(freed, &longest, true, -1);
+    for (int u = n = 0; u < 64; u++)
+        n += freed[u] == 16;
+    assert_int_equal(n, untied);
+}
+
 /* Steps of the last stage before it sends its first gradient. */
 static int until_gradient(ls_pipeline_schedule schedule)
 {
@@ -418,6 +468,7 @@ int main(void)
         cmocka_unit_test(orders),
         cmocka_unit_test(idle_shares),
         cmocka_unit_test(schedules_differ_in_memory),
+        cmocka_unit_test(resharded_units),
         cmocka_unit_test(gradients_of_weights_wait),
         cmocka_unit_test(mailboxes_are_enough),
         cmocka_unit_test(a_parameter_is_on_one_stage),

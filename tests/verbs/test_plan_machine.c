@@ -71,6 +71,7 @@ static void another_machine(void **state)
     assert_int_equal(number(spread, "host", "hosts"), 4);
     assert_int_equal(number(gpus, "rank", "messages_sent"), 0); /* links between GPUs send none */
     assert_true(number(cpus, "rank", "messages_sent") > 0);
+    assert_in_range(number(cpus, "rank", "small_messages"), 1, number(cpus, "rank", "messages_sent"));
     const json_t *rank = json_object_get(gpus, "rank");
     const double seconds = json_number_value(json_object_get(rank, "seconds"));
     assert_true(seconds > 0);
