@@ -8,6 +8,7 @@
  *
  * KIND is delay, drop, kill, stop or flip. WHERE is the number of the call, from 0, or `random`: one call in
  * eight, drawn from seed and rank; a random delay lasts up to S. Without rank= it happens on every rank.
+ * stop@join happens before the rank joins the group, and needs rank=.
  * Of flip, WHERE is the number of a step of this attempt, from 1, and seed chooses the weight.
  * "kill@12:rank=1", "delay@random:seconds=0.01:seed=3", "flip@5:rank=1". */
 #include "fault.h"
@@ -23,6 +24,7 @@
 #include "base/rng.h"
 #include "base/sys.h"
 #include "group_own.h"
+#include "launched.h"
 
 struct ls_fault_plan {
     ls_fault fault;
@@ -146,12 +148,20 @@ static bool parse_seconds(const char *text, double *out, int *used)
     return *used > 9;
 }
 
+void ls_fault_before_join(int rank)
+{
+    const char *text = getenv("LOCKSTEP_FAULT");
+    int at = -1;
+    if (text && sscanf(text, "stop@join:rank=%d", &at) == 1 && at == rank && ls_launch_restart() == 0)
+        raise(SIGSTOP);
+}
+
 ls_status ls_group_inject_from_environment(ls_group *g)
 {
     const char *text = getenv("LOCKSTEP_FAULT"), *rest = text ? strchr(text, '@') : NULL;
     ls_fault f = { .seconds = 1 };
     long long rank = g->rank;
-    if (!text || !*text)
+    if (!text || !*text || !strncmp(text, "stop@join:rank=", 15))
         return LS_OK;
     if (!rest || !parse_kind(text, (size_t)(rest - text), &f.kind) || !parse_where(rest + 1, &f.at, &rest))
         return malformed(text);

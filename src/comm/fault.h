@@ -25,6 +25,8 @@ ls_status ls_group_inject(ls_group *g, const ls_fault *f);
 /* Reads LOCKSTEP_FAULT="kill@12:rank=1" (fault.c has the syntax); does nothing if it is not set. LS_E_USAGE
  * if it is malformed. Local. */
 ls_status ls_group_inject_from_environment(ls_group *g);
+/* LOCKSTEP_FAULT=stop@join:rank=R stops this process, in the first attempt. Local. */
+void ls_fault_before_join(int rank);
 
 /* Called once after each step. True: flip a bit of the weight that `which` chooses. g NULL: false. Local. */
 bool ls_fault_flips(ls_group *g, uint64_t *which);

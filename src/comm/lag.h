@@ -1,6 +1,7 @@
 /* lag.h - reports a rank that others wait for, long before the wait fails. */
 #pragma once
 #include "group_own.h"
+#include "lag_threshold.h"
 
 /* One wait; zeroed when it begins. */
 typedef struct ls_lag_timer {
@@ -11,7 +12,6 @@ typedef struct ls_lag_timer {
     bool only_stuck; /* the report that is due is only of a rank that will not come by itself */
 } ls_lag_timer;
 
-double ls_lag_threshold(void); /* seconds of waiting before the first report */
 /* Adds seconds of waiting; true: a report is due. */
 bool ls_lag_due(ls_group *g, ls_lag_timer *t, double seconds);
 /* `doing`: what ls_control_describe or another machine says of it. */

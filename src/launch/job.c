@@ -145,6 +145,13 @@ static void take_end(launch *l, const ls_rank_message *f)
     ls_launch_explain(l, f->rank);
 }
 
+static void take_halted(launch *l, const ls_rank_message *f)
+{
+    ls_halt h = { .process = f->process, .seconds = f->seconds };
+    snprintf(h.doing, sizeof h.doing, "%s", f->doing);
+    ls_launch_tell_halted(l, f->rank, &h);
+}
+
 static void take_message(launch *l, const char *text)
 {
     ls_rank_message f;
@@ -154,6 +161,7 @@ static void take_message(launch *l, const char *text)
     case LS_MESSAGE_HELLO: l->children[f.rank].said_hello = true; break;
     case LS_MESSAGE_JOINED: ls_shm_watch_hear_joined(l->watch, f.rank); break;
     case LS_MESSAGE_RUN: ls_shm_watch_hear_run(l->watch, f.run); break;
+    case LS_MESSAGE_HALTED: take_halted(l, &f); break;
     case LS_MESSAGE_END: take_end(l, &f); break;
     case LS_MESSAGE_FAILURE:
         if (f.heard.rank >= 0 && f.heard.rank < l->o->ranks)

@@ -74,6 +74,7 @@ static void watch(launch *l)
         if (l->failed_at == 0 && !ls_launch_hear(l) && l->o->program)
             ls_launch_look_for_strangers(l);
         look_whether_any_joined(l);
+        ls_launch_look_starting(l);
         pass_requests_on(l);
         const double since = l->failed_at > 0 ? ls_now() - l->failed_at : 0;
         if (since > (l->killed ? DYING : only_failed_is_left(l) ? 0 : GRACE)) {

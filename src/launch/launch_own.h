@@ -13,6 +13,8 @@ typedef struct child {
     int status;
     bool out_of_memory; /* the kernel killed it for lack of memory */
     uint64_t limit;     /* then the memory limit in bytes; 0: none */
+    /* halted.c: times; 0: not yet, it is not stopped, nobody was told */
+    double looked_at, halted_at, told_at;
 } child;
 
 struct launch;
@@ -76,3 +78,17 @@ void ls_launch_look_for_strangers(launch *l);
 /* Whether the request to stop ended rank r of a user's program. */
 bool ls_launch_ended_by_request(const launch *l, int r);
 bool ls_launch_ended_well(int status);
+
+/* halted.c */
+/* News of whether a process of this host is stopped (state T) */
+typedef struct ls_halt {
+    int process;
+    int seconds; /* that it has been stopped; -1: it goes on */
+    char doing[128];
+} ls_halt;
+/* Whether there is news of local rank r; looks twice in a second. Its process runs on this host. */
+bool ls_launch_look_halted(launch *l, int r, ls_halt *out);
+/* Tells the user. */
+void ls_launch_tell_halted(launch *l, int r, const ls_halt *h);
+/* Fails the attempt if a rank was stopped before it joined, and does not go on within l->o->stall. */
+void ls_launch_look_starting(launch *l);

@@ -36,6 +36,9 @@ static void here_look(launch *l)
     sigtimedwait(&child_ends, NULL, &(struct timespec){ .tv_nsec = (long)(1e9 * TICK) });
     for (int r = 0; r < l->started; r++) {
         child *c = &l->children[r];
+        ls_halt news;
+        if (ls_launch_look_halted(l, r, &news))
+            ls_launch_tell_halted(l, r, &news);
         if (c->ended || waitpid(c->pid, &c->status, WNOHANG) != c->pid)
             continue;
         c->ended = true;

@@ -17,6 +17,8 @@ void ls_rank_message_send(const ls_rank_message *f)
                       (int)f->heard.code, (int)f->heard.missed, f->heard.text);
     else if (f->kind == LS_MESSAGE_RUN)
         n += snprintf(line + n, sizeof line - (size_t)n, "%s", f->run);
+    else if (f->kind == LS_MESSAGE_HALTED)
+        n += snprintf(line + n, sizeof line - (size_t)n, "%d %d %.120s", f->process, f->seconds, f->doing);
     else if (f->kind == LS_MESSAGE_END)
         n += snprintf(line + n, sizeof line - (size_t)n, "%d %d %d %d %llu %llu %.120s", f->status, f->killed,
                       f->out_of_memory, f->exec_error, (unsigned long long)f->limit,
@@ -50,6 +52,12 @@ bool ls_rank_message_read(ls_rank_message *f, const char *text)
         f->heard.missed = (ls_missed)missed;
         snprintf(f->heard.text, sizeof f->heard.text, "%s", rest + at);
         return code > LS_OK && code < LS_STATUS_COUNT && missed >= 0 && missed <= LS_MISSED_GONE;
+    }
+    if (kind == LS_MESSAGE_HALTED) {
+        if (sscanf(rest, "%d %d%n", &f->process, &f->seconds, &at) != 2)
+            return false;
+        snprintf(f->doing, sizeof f->doing, "%s", rest[at] ? rest + at + 1 : "");
+        return true;
     }
     if (kind == LS_MESSAGE_RUN)
         snprintf(f->run, sizeof f->run, "%s", rest);

@@ -10,15 +10,17 @@ typedef struct ls_rank_message {
         LS_MESSAGE_JOINED = 'J',
         LS_MESSAGE_FAILURE = 'F',
         LS_MESSAGE_RUN = 'R',
+        LS_MESSAGE_HALTED = 'T',
         LS_MESSAGE_END = 'E'
     } kind;
     int rank;
-    ls_heard heard;               /* with LS_MESSAGE_FAILURE */
+    ls_heard heard;              /* with LS_MESSAGE_FAILURE */
     char run[LS_RUN_PATH_BYTES]; /* with LS_MESSAGE_RUN: the run directory that is open; "": none */
     /* with LS_MESSAGE_END: how the rank has ended */
     int status, killed, out_of_memory, exec_error;
     uint64_t limit, planned;
     char doing[128];
+    int process, seconds; /* with LS_MESSAGE_HALTED: ls_halt, and `doing` */
 } ls_rank_message;
 
 enum { LS_MESSAGE_BEGIN = 0x1e, LS_MESSAGE_OVER = 0x1f };

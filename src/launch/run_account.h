@@ -9,9 +9,9 @@
 #include "loop/resume.h"
 
 typedef struct ls_run_account {
-    const ls_recipe *const *recipe; /* the parent may replace the recipe; NULL: a user's program */
-    const ls_resume_ask *resume;    /* as the ranks have it */
-    bool allow_change;              /* the same */
+    const ls_recipe *const *recipe;  /* the parent may replace the recipe; NULL: a user's program */
+    const ls_resume_ask *resume;     /* as the ranks have it */
+    bool allow_change;               /* the same */
     char program[LS_RUN_PATH_BYTES]; /* of a program's last attempt (ls_launch_opts.run) */
     int64_t rows_before;             /* bytes of metrics.jsonl when the attempt began */
     struct ls_rundir *run;           /* NULL: none is recorded */

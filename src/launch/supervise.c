@@ -91,6 +91,18 @@ static void tell_news(launch *l, int rank, bool *joined, bool *failed, char run[
     ls_rank_message_send(&f);
 }
 
+static void tell_halted(launch *l, int rank)
+{
+    ls_rank_message f = { .kind = LS_MESSAGE_HALTED, .rank = rank };
+    ls_halt h;
+    if (!ls_launch_look_halted(l, 0, &h))
+        return;
+    f.process = h.process;
+    f.seconds = h.seconds;
+    snprintf(f.doing, sizeof f.doing, "%s", h.doing);
+    ls_rank_message_send(&f);
+}
+
 static void tell_end(const launch *l, int rank)
 {
     const child *c = &l->children[0];
@@ -140,6 +152,7 @@ static void watch(launch *l, int rank)
         sigtimedwait(&child_ends, NULL, &(struct timespec){ .tv_nsec = (long)(1e9 * TICK) });
         c->ended = waitpid(c->pid, &c->status, WNOHANG) == c->pid;
         tell_news(l, rank, &joined, &failed, run);
+        tell_halted(l, rank);
         if (!c->ended)
             pass_on(l, &saves, &end_at);
     }

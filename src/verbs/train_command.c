@@ -233,6 +233,7 @@ static ls_status join_or_start(training *t, const ls_train_opts *o, const ls_ui 
         return LS_OK;
     LS_TRY(find_checkpoint(t, o)); /* so that a wrong --resume fails before ranks start */
     const ls_launch_opts ranks = { .ranks = workers,
+                                   .stall = t->loop.recipe->failure.stall_seconds,
                                    .hosts = t->workers.hosts,
                                    .pass = ui->pass,
                                    .threads = (int)r->threads,

@@ -146,6 +146,10 @@ once err "^warning: rank 1: killed by signal 9 .*; restart 1 of 1 in 0.5 s from 
 has runs/again/result.json '"restarts":\[\{"attempt":1,.*"workers":4,"cause":"rank 1: killed'
 LOCKSTEP_FAULT=stop@2000:rank=2 try 0 train small.yaml $two --set run.name=hangs --set failure.max_failures=1 --set failure.stall_seconds=3
 once err "^warning: rank 2: did not come within 3 s; rank [013] waited for it in .*; restart 1 of 1"; same hangs
+# a rank that is stopped before it joins, where no other can see it: its host names it, and the run goes on without it
+LOCKSTEP_NOTICE=1 LOCKSTEP_FAULT=stop@join:rank=3 try 0 train small.yaml $two --set run.name=unborn --set failure.max_failures=1 --set failure.stall_seconds=3
+once err "^warning: waiting for rank 3: its process [0-9]+ on host 10.77.8.2 is stopped \(state T\), for [0-9]+ s; it had not joined the group$"
+once err "^warning: rank 3: did not come within 3 s; it had not joined the group; it is stopped \(state T\); restart 1 of 1"; same unborn
 # a rank that is stopped is named, on both hosts, and its host on the other; it may go on
 LOCKSTEP_NOTICE=1 LOCKSTEP_FAULT=stop@2000:rank=3 begin train small.yaml $two --set run.name=stuck
 until_true grep -qE "^warning: waiting for rank [23]: rank 0 has waited [1-4]\.[0-9] s for it in .*; on host right it last did: step [0-9]+, " err

@@ -94,6 +94,12 @@ ended 1
 once err "error: rank 1: did not come within 2 s"
 has err "rank 0 waited for it in "
 
+what="one rank, stopped before it joins: no other waits for it"
+LOCKSTEP_NOTICE=0.5 LOCKSTEP_FAULT=stop@join:rank=0 "$lockstep" train small.yaml --workers 1 --set failure.max_failures=1 --set failure.stall_seconds=1.5 \
+    --set run.name=unborn >out 2>err </dev/null || bad "$what: fails"
+once err "^warning: waiting for rank 0: its process [0-9]+ is stopped \(state T\), for [0-9]+ s; it had not joined the group$"
+once err "^warning: rank 0: did not come within 1.5 s; it had not joined the group; it is stopped \(state T\); restart 1 of 1"
+
 # One that does not come is named long before the wait fails; when it comes, that is said too. Of rank 0 rank 1 speaks. On a crowded machine the ranks wait for
 # each other at the start, and then only a longer wait is worth a word: so the delay grows until it is noticed.
 for slow in 0 1; do
