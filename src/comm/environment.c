@@ -255,7 +255,8 @@ ls_status ls_group_from_environment(ls_group **out)
     ls_environment p;
     *out = NULL;
     LS_TRY(ls_environment_read(&p));
-    ls_fault_before_join(p.rank);
+    if (p.launcher != LS_LAUNCHER_NONE) /* not the parent of ranks */
+        ls_fault_before_join(p.rank);
     LS_TRY(join_reported(out, &p));
     ls_status s = ls_group_inject_from_environment(*out); /* LOCKSTEP_FAULT, in tests of the command */
     if (s != LS_OK)

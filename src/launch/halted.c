@@ -1,8 +1,7 @@
 /* halted.c - finds ranks that are stopped (SIGSTOP), and tells the user. Ranks that wait for another name it
  * (comm/lag.c), but ranks that start, compile or read data do not wait yet, and a rank in MPI_Init cannot
  * tell. The process that started a rank sees it at any time. */
-#include <stdio.h>
-
+#include "base/c_locale.h"
 #include "base/clock.h"
 #include "base/log.h"
 #include "comm/lag_threshold.h"
@@ -66,9 +65,9 @@ void ls_launch_look_starting(launch *l)
         if (c->ended || !(c->halted_at > 0) || ls_now() - c->halted_at < patience ||
             ls_shm_watch_joined(l->watch, r))
             continue;
-        snprintf(l->text, sizeof l->text,
-                 "rank %d: did not come within %g s; it had not joined the group; it is stopped (state T)", r,
-                 patience);
+        ls_snprintf(l->text, sizeof l->text,
+                    "rank %d: did not come within %g s; it had not joined the group; it is stopped (state T)",
+                    r, patience);
         l->missed = LS_MISSED_LATE;
         ls_launch_note(l, r, LS_E_PEER);
     }

@@ -487,8 +487,7 @@ const ls_key *ls_key_at(int i)
 
 int ls_key_find(const char *key)
 {
-    const int n = ls_key_count();
-    for (int i = 0; i < n; i++)
+    for (int i = 0, n = ls_key_count(); i < n; i++)
         if (!strcmp(all[i]->key, key))
             return i;
     return -1;

@@ -191,9 +191,8 @@ static ls_status join_ranks(training *t)
     if (!ls_launch_watched() && t->loop.recipe->failure.max_failures)
         return ls_ranks_agree(g, ls_fail(LS_E_USAGE,
                                          "failure.max_failures: %lld, but only the launcher that started "
-                                         "these ranks can start them again: set it to 0, and give the "
-                                         "launcher the same command again, which continues from the last "
-                                         "checkpoint",
+                                         "these ranks can start them again: set it to 0; the same command, "
+                                         "started again, continues from the last checkpoint",
                                          (long long)t->loop.recipe->failure.max_failures));
     LS_TRY(ls_bucket_join(t->workers.remote, &t->apart, t->loop.recipe, g));
     ls_group_set_deadline(g, t->loop.recipe->failure.stall_seconds);
@@ -233,7 +232,7 @@ static ls_status join_or_start(training *t, const ls_train_opts *o, const ls_ui 
         return LS_OK;
     LS_TRY(find_checkpoint(t, o)); /* so that a wrong --resume fails before ranks start */
     const ls_launch_opts ranks = { .ranks = workers,
-                                   .stall = t->loop.recipe->failure.stall_seconds,
+                                   .stall = r->failure.stall_seconds,
                                    .hosts = t->workers.hosts,
                                    .pass = ui->pass,
                                    .threads = (int)r->threads,
