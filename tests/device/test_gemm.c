@@ -9,6 +9,7 @@
 #include <cmocka.h>
 #include "gemm_case.h"
 #include "device/cpu/isa.h"
+#include "support/levels.h"
 
 static ls_device device_of(ls_isa isa, int threads)
 {
@@ -89,7 +90,7 @@ static const ls_dtype types[] = { LS_F32, LS_BF16, LS_F16 };
 
 static void every_level(void (*f)(ls_isa))
 {
-    for (int isa = 0; isa <= (int)ls_isa_best(); isa++)
+    for (int isa = next_level(-1); isa < LS_ISA_COUNT; isa = next_level(isa))
         f((ls_isa)isa);
 }
 

@@ -143,7 +143,7 @@ static void same_bits_as_one_pass(void **state)
     for (int tied = 0; tied < 2; tied++) {
         const ls_decoder_config config = small(tied);
         ls_weights *w = random_weights(&config);
-        for (int isa = 0; isa <= (int)ls_isa_best(); isa++)
+        for (int isa = next_level(-1); isa < LS_ISA_COUNT; isa = next_level(isa))
             for (int k = 0; k < 4; k++) {
                 float *whole = whole_pass(&config, w, ids, NULL, isa, &TYPES[k]);
                 const float *logits;
@@ -237,7 +237,7 @@ static void tells_its_story(void **state)
     const char *data = ls_test_data("stories260K"); /* a trained Llama */
     char *folder = ls_path_join(data, "stories260K"), *path = ls_path_join(folder, "expected.json"), *text;
     json_t *expected = read_json(&text, path);
-    for (int isa = 0; isa <= (int)ls_isa_best(); isa++) {
+    for (int isa = next_level(-1); isa < LS_ISA_COUNT; isa = next_level(isa)) {
         ls_generator *g;
         ls_generated made;
         const float *logits;

@@ -72,7 +72,7 @@ static void tells_its_story(void **state)
     double mean_loss;
     ls_decoder_config config = stories;
     config.seq_length = read_story(expected, ids, targets, &mean_loss);
-    for (int isa = 0; isa <= (int)ls_isa_best(); isa++) {
+    for (int isa = next_level(-1); isa < LS_ISA_COUNT; isa = next_level(isa)) {
         ls_trainer *t;
         ls_weights *w;
         ASSERT_OK(ls_trainer_create(&t, build, &config, .isa = level_name(isa), .threads = 2,

@@ -111,7 +111,7 @@ static void same_bits_as_one_pass(void **state)
     for (int gated = 0; gated < 2; gated++) {
         const ls_t5_config config = small(gated);
         ls_weights *w = random_weights(&config);
-        for (int isa = 0; isa <= (int)ls_isa_best(); isa++)
+        for (int isa = next_level(-1); isa < LS_ISA_COUNT; isa = next_level(isa))
             for (int k = 0; k < 4; k++) {
                 float *whole = whole_pass(&config, w, source, target, isa, &TYPES[k]);
                 const float *logits;

@@ -11,14 +11,6 @@ const ls_resnet_config TUTORIAL = {
 };
 ls_weights *resnet_values;
 
-int next_level(int isa)
-{
-    for (isa++; isa <= (int)ls_isa_best(); isa++)
-        if (ls_cpu_tables((ls_isa)isa))
-            return isa;
-    return LS_ISA_COUNT;
-}
-
 int open_golden(void **state)
 {
     (void)state;

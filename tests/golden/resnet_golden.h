@@ -5,12 +5,10 @@
 #include "lockstep/models.h"
 #include "passes/passes.h"
 #include "plan/plan.h"
+#include "support/levels.h"
 
 extern const ls_resnet_config TUTORIAL;
 extern ls_weights *resnet_values;
-
-/* The next CPU level after `isa` that was built and runs here; LS_ISA_COUNT: none. */
-int next_level(int isa);
 
 int open_golden(void **state);
 

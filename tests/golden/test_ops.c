@@ -328,7 +328,7 @@ static void run(const char *file, const op_case *cases, size_t n)
         ASSERT_OK(ls_device_open(&d, "ref", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
         if (cases[k].build != mixed) /* its weight is f32 */
             check(golden, &cases[k], &d, LS_F64, 1e-12);
-        for (int isa = 0; isa <= (int)ls_isa_best(); isa++)
+        for (int isa = next_level(-1); isa < LS_ISA_COUNT; isa = next_level(isa))
             for (int threads = 1; threads <= 2; threads++) {
                 ASSERT_OK(ls_device_open(
                     &d, "cpu",

@@ -131,9 +131,7 @@ void text_model_gradients(const text_model *m, int n, const text_case *cases, do
         ASSERT_OK(ls_device_open(&d, "ref", &(ls_device_opts){ LS_DEVICE_DEFAULTS, .threads = 1 }));
         for (int i = 0; i < n; i++)
             check(m, &cases[i], golden, &d, fused, LS_F64, tolerance);
-        for (int isa = 0; isa <= (int)ls_isa_best(); isa++) {
-            if (!ls_cpu_tables((ls_isa)isa))
-                continue;
+        for (int isa = next_level(-1); isa < LS_ISA_COUNT; isa = next_level(isa)) {
             ASSERT_OK(ls_device_open(
                 &d, "cpu",
                 &(ls_device_opts){ LS_DEVICE_DEFAULTS, .isa = level_name(isa), .threads = 1 + fused }));
@@ -175,8 +173,8 @@ static void check_steps(const text_model *m, const text_case *c, const ls_weight
                &(ls_trainer_opts){ LS_TRAINER_DEFAULTS, ADAMW, .device = "ref", .param = LS_F64,
                                    .micro_batch = m->batch },
                1e-10, truth);
-    for (int isa = 0; isa <= (int)ls_isa_best(); isa++) {
-        if (!ls_cpu_tables((ls_isa)isa) || (isa && training_elsewhere()))
+    for (int isa = next_level(-1); isa < LS_ISA_COUNT; isa = next_level(isa)) {
+        if (isa && training_elsewhere())
             break;
         ls_trainer_opts o = { LS_TRAINER_DEFAULTS,    ADAMW,
                               .isa = level_name(isa), .threads = 1,

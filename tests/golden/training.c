@@ -8,6 +8,7 @@
 #include "lockstep/data.h"
 #include "support/small_vit.h"
 #include "support/values.h"
+#include "support/levels.h"
 
 const ls_vit_config training_vit = { TUTORIAL_VIT };
 const ls_mlp_config training_mlp = { .image_size = 4,
@@ -191,7 +192,7 @@ int training_levels(ls_isa levels[LS_ISA_COUNT])
         return 1;
     }
     int n = 0;
-    for (int isa = 0; isa <= (int)ls_isa_best(); isa++)
+    for (int isa = next_level(-1); isa < LS_ISA_COUNT; isa = next_level(isa))
         levels[n++] = (ls_isa)isa;
     return n;
 }
