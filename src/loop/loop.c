@@ -46,7 +46,7 @@ static ls_status loop_begin(ls_loop *l)
     if (l->started)
         l->started(l);
     l->started = NULL;
-    snprintf(l->run->code, sizeof l->run->code, "%016llx", (unsigned long long)ls_code_hash(NULL));
+    LS_TRY(ls_rundir_trained_by(l->run, ls_code_hash(NULL), l->step));
     return ls_rundir_save_result(l->run, LS_RUN_RUNNING, NULL);
 }
 

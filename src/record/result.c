@@ -151,11 +151,32 @@ static void write_checkpoints(ls_json *j, const ls_rundir *d)
     ls_json_text(j, "best_checkpoint", own->best_checkpoint);
 }
 
-static void write_restarts(ls_json *j, const ls_rundir *d)
+static void write_list(ls_json *j, const char *key, const json_t *list)
 {
-    char *text = d->own->restarts ? json_dumps(d->own->restarts, JSON_COMPACT) : NULL;
-    ls_json_raw(j, "restarts", text ? text : "[]");
+    char *text = list ? json_dumps(list, JSON_COMPACT) : NULL;
+    ls_json_raw(j, key, text ? text : "[]");
     free(text);
+}
+
+ls_status ls_rundir_trained_by(ls_rundir *d, uint64_t code, int64_t after)
+{
+    if (d->rank)
+        return LS_OK;
+    if (!d->own->builds)
+        d->own->builds = json_array();
+    json_t *list = d->own->builds;
+    char text[17];
+    snprintf(text, sizeof text, "%016llx", (unsigned long long)code);
+    size_t n; /* steps behind `after` are trained again */
+    while ((n = json_array_size(list)) &&
+           json_integer_value(json_object_get(json_array_get(list, n - 1), "after")) >= after)
+        json_array_remove(list, n - 1);
+    const char *last = n ? json_string_value(json_object_get(json_array_get(list, n - 1), "code")) : NULL;
+    if (last && !strcmp(last, text))
+        return LS_OK;
+    json_t *entry = json_pack("{sI ss ss}", "after", (json_int_t)after, "version", LS_VERSION, "code", text);
+    return json_array_append_new(list, entry) ? ls_fail(LS_E_MEMORY, "the list of builds takes no more")
+                                              : LS_OK;
 }
 
 static void write_metrics(ls_json *j, const ls_rundir *d)
@@ -228,11 +249,10 @@ ls_status ls_rundir_save_result(ls_rundir *d, ls_run_state state, const char *er
     ls_json_int(&j, "attempt", d->attempt);
     ls_json_int(&j, "time", now.tv_sec);
     ls_json_text(&j, "version", LS_VERSION);
-    if (*d->code)
-        ls_json_text(&j, "code", d->code);
+    write_list(&j, "builds", d->own->builds);
     write_metrics(&j, d);
     write_checkpoints(&j, d);
-    write_restarts(&j, d);
+    write_list(&j, "restarts", d->own->restarts);
     ls_json_text(&j, "error", error);
     ls_json_text(&j, "ended", *d->ended ? d->ended : NULL);
     ls_json_text(&j, "device", *d->device ? d->device : NULL);

@@ -153,6 +153,7 @@ static ls_status read_before(ls_rundir *d)
     /* then the file has the number of the next attempt */
     d->attempt = json_integer_value(json_object_get(tree, "attempt")) + (d->before != LS_RUN_RESTARTING);
     d->own->restarts = json_incref(json_object_get(tree, "restarts"));
+    d->own->builds = json_incref(json_object_get(tree, "builds"));
     size_t i;
     json_t *c, *list = json_object_get(tree, "checkpoints");
     const char *best = json_string_value(json_object_get(tree, "best_checkpoint"));
@@ -256,6 +257,7 @@ static void destroy(ls_rundir **d)
     free(own->best_checkpoint);
     free(own->best_metric);
     json_decref(own->restarts);
+    json_decref(own->builds);
     json_decref(own->recalled);
     free(own->name);
     ls_str_release(&own->row.out);
@@ -346,10 +348,8 @@ static ls_status recall(ls_rundir *d)
     d->data_note = json_string_value(json_object_get(result, "data"));
     d->builtin_data = json_is_true(json_object_get(result, "builtin_data"));
     const char *device = json_string_value(json_object_get(result, "device")),
-               *code = json_string_value(json_object_get(result, "code")),
                *hardware = json_string_value(json_object_get(result, "hardware"));
     snprintf(d->device, sizeof d->device, "%s", device ? device : "");
-    snprintf(d->code, sizeof d->code, "%s", code ? code : "");
     snprintf(d->hardware, sizeof d->hardware, "%s", hardware ? hardware : "");
     ls_metric_list reported = ls_metric_list_read(json_object_get(result, "metrics"), "");
     d->own->no_memory = d->own->no_memory || reported.no_memory;

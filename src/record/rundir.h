@@ -58,7 +58,6 @@ typedef struct ls_rundir {
     ls_startup startup;     /* set by the train loop; goes to result.json */
     double step_median, train_seconds, eval_seconds; /* set by the train loop; 0: not known */
     int64_t peak_rss;                                /* bytes; 0: not known */
-    char code[17];                 /* which build trains it (base/code_hash.h), hexadecimal; "": not known */
     char device[16], hardware[64]; /* set by the train loop: "cuda", "NVIDIA H100 80GB HBM3"; "": not known */
     const char *data_note;         /* one line about the data set; not owned */
     bool builtin_data;
@@ -102,6 +101,9 @@ bool ls_rundir_is_best(ls_rundir *d, double value, bool highest, int64_t step, i
 /* Forgets the evaluations of all checkpoints, and which one was the best, because later evaluations use other
  * data. */
 void ls_rundir_forget_evaluations(ls_rundir *d);
+/* The build with this digest of its code (base/code_hash.h) trains the steps behind step `after`. On rank 0
+ * it goes into result.json at the next save. */
+ls_status ls_rundir_trained_by(ls_rundir *d, uint64_t code, int64_t after);
 /* Sets the state of the run (run_state.h says which changes are allowed) and replaces result.json. It waits
  * until the file is on the disk, except for the states starting, running and saving, which soon change again.
  */

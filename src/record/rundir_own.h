@@ -27,6 +27,7 @@ struct ls_rundir_private {
     /* result.json of the ranks (ls_rundir_open_between); strings of it are in use; NULL: none */
     json_t *recalled;
     json_t *restarts; /* of all attempts, as in result.json; NULL: none */
+    json_t *builds;   /* as in result.json; NULL: none */
 };
 
 /* Appends a line to `fd` (`name` in messages): the whole line or, if the disk is full, nothing. Only on rank

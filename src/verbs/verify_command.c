@@ -258,16 +258,30 @@ static ls_status train_again(verification *v, const ls_ui *ui)
 
 /* ---- the result */
 
-/* Of the run, if another build of lockstep trained it. */
-static bool is_other_build(const verification *v, char text[160])
+/* Names the last steps of the interval that another build of lockstep trained; false: there are none. */
+static bool is_other_build(const verification *v, char text[200])
 {
     char here[17];
     snprintf(here, sizeof here, "%016llx", (unsigned long long)ls_code_hash(NULL));
-    if (!*v->rows.code || !strcmp(v->rows.code, here))
-        return false;
-    snprintf(text, 160, "another build trained it: lockstep %s, code %s; this is %s, code %s",
-             v->rows.version, v->rows.code, LS_VERSION, here);
-    return true;
+    int64_t to = v->to;
+    for (size_t i = json_array_size(v->rows.builds); i-- > 0 && to > v->from;) {
+        const json_t *b = json_array_get(v->rows.builds, i);
+        const char *code = json_string_value(json_object_get(b, "code")),
+                   *version = json_string_value(json_object_get(b, "version"));
+        const int64_t after = json_integer_value(json_object_get(b, "after"));
+        if (after >= to)
+            continue;
+        if (code && strcmp(code, here) != 0) {
+            snprintf(text, 200,
+                     "another build trained steps %" PRId64 " to %" PRId64
+                     ": lockstep %.20s, code %.16s; this is %s, code %s",
+                     (after > v->from ? after : v->from) + 1, to, version ? version : "?", code, LS_VERSION,
+                     here);
+            return true;
+        }
+        to = after;
+    }
+    return false;
 }
 
 static void print_count(FILE *out, int64_t n, const char *one, const char *many, const char *end)
@@ -295,8 +309,8 @@ static ls_status verify_json(const verification *v, const ls_verify_result *r, F
     for (int i = 0; i < 2; i++) /* at step `to` */
         if (json_object_get(digests, PARTS[i]))
             ls_json_text(&j, PARTS[i], json_string_value(json_object_get(digests, PARTS[i])));
-    char other[160];
-    if (*v->rows.code)
+    char other[200];
+    if (json_array_size(v->rows.builds))
         ls_json_bool(&j, "same_code", !is_other_build(v, other));
     ls_json_close_object(&j);
     return ls_print_result(out, &j.out);
@@ -307,7 +321,7 @@ static ls_status verify_tell(const verification *v, const ls_verify_result *r, c
     const json_t *digests = ls_verify_digests(&v->rows, v->to);
     const char *model = json_string_value(json_object_get(digests, "model")),
                *optimizer = json_string_value(json_object_get(digests, "optimizer"));
-    char build[160] = "";
+    char build[200] = "";
     if (v->o->json)
         LS_TRY(verify_json(v, r, ui->out));
     if (r->differ)

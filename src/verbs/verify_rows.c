@@ -61,17 +61,14 @@ static ls_status take_lines(ls_verify_rows *r, char *text)
     return s;
 }
 
-/* What result.json says of the build. */
-static ls_status read_build(ls_verify_rows *out, const char *run_dir)
+/* What result.json says of builds. */
+static ls_status read_builds(ls_verify_rows *out, const char *run_dir)
 {
     char *path = ls_path_join(run_dir, "result.json");
     LS_TRY(ls_sys_have(path));
     json_t *j = json_load_file(path, 0, NULL);
     free(path);
-    const char *code = json_string_value(json_object_get(j, "code")),
-               *version = json_string_value(json_object_get(j, "version"));
-    snprintf(out->code, sizeof out->code, "%s", code ? code : "");
-    snprintf(out->version, sizeof out->version, "%s", version ? version : "?");
+    out->builds = json_incref(json_object_get(j, "builds"));
     json_decref(j);
     return LS_OK;
 }
@@ -85,7 +82,7 @@ ls_status ls_verify_rows_read(ls_verify_rows *out, const char *run_dir)
     for (int k = 0; k < LS_VERIFY_KINDS && s == LS_OK; k++)
         s = ls_sys_have(out->of[k] = json_object());
     if (s == LS_OK)
-        s = read_build(out, run_dir);
+        s = read_builds(out, run_dir);
     if (s == LS_OK)
         s = ls_file_read(&text, &n, path);
     if (s == LS_OK)
@@ -97,6 +94,7 @@ ls_status ls_verify_rows_read(ls_verify_rows *out, const char *run_dir)
 
 void ls_verify_rows_release(ls_verify_rows *r)
 {
+    json_decref(r->builds);
     for (int k = 0; k < LS_VERIFY_KINDS; k++)
         json_decref(r->of[k]);
     *r = (ls_verify_rows){ .first = 0 };

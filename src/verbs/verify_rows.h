@@ -14,7 +14,7 @@ typedef enum ls_verify_kind {
 typedef struct ls_verify_rows {
     json_t *of[LS_VERIFY_KINDS]; /* by step, as text: the row. A repeated step has its last row */
     int64_t first;               /* the first step that has a row */
-    char code[17], version[32];  /* the build that trained it last; "": not recorded */
+    json_t *builds;              /* of result.json: which build trained the steps behind which step */
     int64_t changed;             /* behind this step recipe or data were changed, the last time; 0: never */
 } ls_verify_rows;
 

@@ -23,6 +23,7 @@ export TMPDIR=$PWD/again; mkdir again
 # a run that is stopped after a step has the bits of one in one go, whose schedule is as long
 try 0 train v.yaml
 try 75 train v.yaml --set run.name=parts --until 3; has err "stopped after step 3 of 10 on request; everything is saved"
+sed -i 's/"code":"[0-9a-f]*"/"code":"0123456789abcdef"/' runs/parts/result.json # as if another build had trained these
 refused 2 "--until 3: the run continues behind step 3" train v.yaml --set run.name=parts --until 3
 try 0 train v.yaml --set run.name=parts --workers 2
 cmp runs/parts/checkpoints/latest/model.safetensors runs/v/checkpoints/latest/model.safetensors || bad "--until changes the weights"
@@ -32,6 +33,8 @@ try 0 train v.yaml --set run.name=beside --set checkpoint.async=true --set check
 [ "$(digests v)" = "$(digests beside)" ] || bad "digests of files of each rank: $(digests beside)"
 
 try 0 verify runs/parts --from 0; has out "10 losses, 2 evaluations, 6 checkpoints" # stopped after step 3: that save is not made again
+has out "^ +another build trained steps 1 to 3: lockstep [0-9.]*, code 0123456789abcdef; this is"
+try 0 verify runs/parts; times 0 out "another build"
 try 0 verify runs/v; has out "steps 9 to 10 have the same bits: 2 losses, 1 evaluation, 1 checkpoint$"
 try 0 verify runs/v --from 0 --workers 2 --json; has out '"from":0,"to":10,"steps":10,"evals":2,"checkpoints":6,"digests":0,"same":true,"differ":0,"model":"[0-9a-f]{16}","optimizer":"[0-9a-f]{16}"'
 try 0 verify runs/v --from 0 --to 4; has out "steps 1 to 4 have the same bits: 4 losses, 0 evaluations, 2 checkpoints"
@@ -82,7 +85,7 @@ refused 1 "forged/checkpoints/step-00000010 has weights with digest" verify forg
 times 0 out "another build"
 cp -r runs/v saved
 sed -i 's/"code":"[0-9a-f]*"/"code":"0123456789abcdef"/' runs/v/result.json
-try 0 verify runs/v; has out "^ +another build trained it: lockstep [0-9.]*, code 0123456789abcdef; this is [0-9.]*, code [0-9a-f]{16}$"
+try 0 verify runs/v; has out "^ +another build trained steps [0-9]+ to 10: lockstep [0-9.]*, code 0123456789abcdef; this is [0-9.]*, code [0-9a-f]{16}$"
 try 0 verify runs/v --json; has out '"same_code":false'
 cp saved/result.json runs/v
 # the folder is enough for somebody else: another place, without what the run has beside it
