@@ -110,7 +110,8 @@ blow() {
     reach more '"kind":"step"' runs/run$round/metrics.jsonl "$rows"
     if [ $kind = parent ]; then
         first=$(tail -n +$((at + 1)) "runs/run$round/metrics.jsonl" | grep -m1 '"kind":"step"' | grep -o '"step":[0-9]*' | cut -d: -f2)
-        steps_lost=$((${last:-0} >= ${first:-1} ? ${last:-0} - ${first:-1} + 1 : 0))
+        [ "$first" ] || return 0 # it was at its end: no step was left
+        steps_lost=$((${last:-0} >= first ? ${last:-0} - first + 1 : 0))
     else
         steps_lost=$(grep '"kind":"restart"' "runs/run$round/metrics.jsonl" | tail -n 1 | grep -o '"steps_lost":[0-9]*' | cut -d: -f2)
     fi
