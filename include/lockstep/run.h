@@ -63,9 +63,9 @@ LS_API ls_run_opts ls_run_opts_default(void);
  * of: LS_E_USAGE when the bucket or the keys are refused, LS_E_IO when the server cannot, LS_E_STOPPED after
  * a request to stop. It copies each checkpoint to the bucket when it is complete (with `async` beside the
  * program), and everything else then and at the end. A copy that fails is a warning, and the next one sends
- * what is missing. On hosts that do not share the cache each rank has files of its own (as with `per_rank`)
- * and sends them itself; there a report whose checkpoint cannot be sent fails, and ls_run_load fetches what
- * this host has not got. */
+ * what is missing. On hosts that do not share the cache each rank writes its own files (as with `per_rank`)
+ * and sends them itself; there a report whose checkpoint cannot be sent fails, and ls_run_load fetches the
+ * files that this host lacks. */
 LS_API ls_status ls_run_open_with(ls_run **out, const char *storage, const char *name, ls_group *group,
                                   const ls_run_opts *o LS_OR_DEFAULTS);
 #ifdef __cplusplus

@@ -9,9 +9,8 @@
 #include "hosts.h"
 #include "launch_own.h"
 
-#define LATER 1.2    /* of the time of lag.c: ranks that wait can say more, so they speak first */
-#define OFTEN 0.1    /* of that time between two looks: each reads a file of /proc */
-#define PATIENCE 300 /* seconds, where l->o->stall says nothing */
+#define LATER 1.2 /* of the time of lag.c: ranks that wait can say more, so they speak first */
+#define OFTEN 0.1 /* of that time between two looks: each reads a file of /proc */
 
 bool ls_launch_look_halted(launch *l, int r, ls_halt *out)
 {
@@ -59,7 +58,7 @@ void ls_launch_tell_halted(launch *l, int r, const ls_halt *h)
 /* (A rank that has joined is missed by those that wait for it, each for failure.stall_seconds.) */
 void ls_launch_look_starting(launch *l)
 {
-    const double patience = l->o->stall > 0 ? l->o->stall : PATIENCE;
+    const double patience = ls_launch_patience(l);
     for (int r = 0; r < l->started && l->failed_at == 0; r++) {
         const child *c = &l->children[r];
         if (c->ended || !(c->halted_at > 0) || ls_now() - c->halted_at < patience ||

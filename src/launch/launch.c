@@ -17,7 +17,6 @@
 
 #define GRACE 1.0 /* seconds that the other ranks have to end by themselves after a failure */
 #define DYING 8.0 /* seconds that a dying process has to end */
-#define STALL 300 /* seconds without a rank that has joined, until there is a warning */
 
 /* ---- watching */
 
@@ -55,7 +54,7 @@ static bool only_failed_is_left(const launch *l)
 /* Warns once if no rank of a user's program joins the group. It may read its data first, or never join. */
 static void look_whether_any_joined(launch *l)
 {
-    const double patience = l->o->stall > 0 ? l->o->stall : STALL;
+    const double patience = ls_launch_patience(l);
     if (!l->o->program || l->o->ranks == 1 || l->told_that_nobody_joined ||
         ls_now() - l->started_at < patience)
         return;

@@ -78,12 +78,14 @@ void ls_launch_look_for_strangers(launch *l);
 /* Whether the request to stop ended rank r of a user's program. */
 bool ls_launch_ended_by_request(const launch *l, int r);
 bool ls_launch_ended_well(int status);
+/* Seconds that an attempt waits for a rank that has not joined. */
+static inline double ls_launch_patience(const launch *l) { return l->o->stall > 0 ? l->o->stall : 300; }
 
 /* halted.c */
-/* News of whether a process of this host is stopped (state T) */
+/* News of whether a process of this host is stopped (state T). */
 typedef struct ls_halt {
     int process;
-    int seconds; /* that it has been stopped; -1: it goes on */
+    int seconds; /* since it was stopped; -1: it goes on */
     char doing[128];
 } ls_halt;
 /* Whether there is news of local rank r; looks twice in a second. Its process runs on this host. */

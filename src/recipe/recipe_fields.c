@@ -416,7 +416,7 @@ static const ls_key LAST[] = {
     { "checkpoint.files", LS_KEY_CHOICE, AT(checkpoint.files), "whole",
       WORDS([LS_FILES_WHOLE] = "whole", [LS_FILES_PER_RANK] = "per_rank"), .may_change = true, NEEDS(SAVES),
       .help = "`whole`: model.safetensors, which other programs read; `per_rank`: each rank writes a file of "
-              "its own, which any number of ranks reads, and which is taken where hosts share no folder "
+              "its own, which any number of ranks reads. Hosts that share no folder always use per_rank "
               "(docs/run_directory.md)" },
     { "checkpoint.frozen", LS_KEY_CHOICE, AT(checkpoint.frozen), "copy",
       WORDS([LS_FROZEN_COPY] = "copy", [LS_FROZEN_REFERENCE] = "reference"), .may_change = true,

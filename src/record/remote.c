@@ -150,7 +150,8 @@ bool ls_remote_is_there(const ls_s3_list *l, const char *key)
     return false;
 }
 
-ls_status ls_remote_manifests(ls_remote *r, const char *key, char **here, size_t *n, char **there, size_t *m)
+/* The manifest with this key, as it is here and in the bucket; malloc'ed, also after a failure. */
+static ls_status manifests(ls_remote *r, const char *key, char **here, size_t *n, char **there, size_t *m)
 {
     char *path = ls_path_join(r->folder, key);
     *here = *there = NULL;
@@ -158,6 +159,46 @@ ls_status ls_remote_manifests(ls_remote *r, const char *key, char **here, size_t
     if (s == LS_OK)
         s = ls_s3_get(there, m, r->s3, key);
     free(path);
+    return s;
+}
+
+/* The next line of a manifest, without the comma behind it, that does not depend on trainer.json. NULL: there
+ * is none. */
+static const char *next_line(const char **at, size_t *n)
+{
+    while (**at) {
+        const char *line = *at;
+        *n = strcspn(line, "\n");
+        *at = line + *n + (line[*n] == '\n');
+        while (*n && strchr(",]", line[*n - 1]))
+            --*n;
+        if (strncmp(line, "{\"name\":\"trainer.json\"", 22) && strncmp(line, "\"digest\"", 8))
+            return line;
+    }
+    return NULL;
+}
+
+/* Whether two checkpoints of one step have the same weights and optimizer state. */
+static bool same_tensors(const char *a, const char *b)
+{
+    for (;;) {
+        size_t n = 0, m = 0;
+        const char *x = next_line(&a, &n), *y = next_line(&b, &m);
+        if (!x || !y)
+            return !x && !y;
+        if (n != m || memcmp(x, y, n))
+            return false;
+    }
+}
+
+ls_status ls_remote_same_checkpoint(ls_remote *r, const char *key, bool all_files, bool *same)
+{
+    char *here, *there;
+    size_t n = 0, m = 0;
+    const ls_status s = manifests(r, key, &here, &n, &there, &m);
+    *same = s == LS_OK && (all_files ? n == m && !memcmp(here, there, n) : same_tensors(here, there));
+    free(there);
+    free(here);
     return s;
 }
 
@@ -339,18 +380,6 @@ static ls_status fetch_whole(ls_remote *r, const ls_s3_list *l, const char *name
     return s;
 }
 
-/* *same: the checkpoint with this manifest here is the one in the bucket, perhaps with fewer files. */
-static ls_status is_same(ls_remote *r, const char *key, bool *same)
-{
-    char *here, *there;
-    size_t n = 0, m = 0;
-    const ls_status s = ls_remote_manifests(r, key, &here, &n, &there, &m);
-    *same = s == LS_OK && n == m && !memcmp(here, there, n);
-    free(there);
-    free(here);
-    return s;
-}
-
 ls_status ls_remote_fetch_folder(ls_remote *r, const ls_s3_list *l, const char *name)
 {
     ls_str final = { 0 }, key = { 0 };
@@ -364,7 +393,7 @@ ls_status ls_remote_fetch_folder(ls_remote *r, const ls_s3_list *l, const char *
                     "checkpoint before it",
                     r->storage, ls_str_text(&key), ls_str_text(&final));
     else if (ls_remote_has(r, name))
-        s = is_same(r, ls_str_text(&key), &same);
+        s = ls_remote_same_checkpoint(r, ls_str_text(&key), true, &same);
     if (s == LS_OK && !same && ls_remote_has(r, name))
         s = ls_checkpoint_remove(ls_str_text(&final));
     if (s == LS_OK && !same)

@@ -30,8 +30,10 @@ bool ls_remote_has(const ls_remote *r, const char *name);
 bool ls_remote_has_step(const ls_remote *r, int64_t step);
 /* Whether all of its files are here. */
 bool ls_remote_has_all(const ls_remote *r, const char *name);
-/* The manifest with this key, as it is here and in the bucket; malloc'ed, also after a failure. */
-ls_status ls_remote_manifests(ls_remote *r, const char *key, char **here, size_t *n, char **there, size_t *m);
+/* *same: the bucket's checkpoint with this manifest has the tensors of the one here or, with `all_files`, the
+ * same bytes in all files. One of a step needs only the same tensors: it may lack the end of its epoch, which
+ * the next start does again, and to replace it means that for some time there is none. */
+ls_status ls_remote_same_checkpoint(ls_remote *r, const char *key, bool all_files, bool *same);
 /* Fetches what is not here of a checkpoint in the list of the bucket. One of this name that is another one
  * there is replaced. */
 ls_status ls_remote_fetch_folder(ls_remote *r, const ls_s3_list *l, const char *name);

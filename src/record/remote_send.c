@@ -22,49 +22,6 @@ static ls_status send(ls_remote *r, const char *key)
     return s;
 }
 
-/* The next line of a manifest, without the comma behind it, that does not depend on trainer.json. NULL: there
- * is none. */
-static const char *next_line(const char **at, size_t *n)
-{
-    while (**at) {
-        const char *line = *at;
-        *n = strcspn(line, "\n");
-        *at = line + *n + (line[*n] == '\n');
-        while (*n && strchr(",]", line[*n - 1]))
-            --*n;
-        if (strncmp(line, "{\"name\":\"trainer.json\"", 22) && strncmp(line, "\"digest\"", 8))
-            return line;
-    }
-    return NULL;
-}
-
-/* Whether two checkpoints of one step have the same weights and optimizer state. */
-static bool same_tensors(const char *a, const char *b)
-{
-    for (;;) {
-        size_t n = 0, m = 0;
-        const char *x = next_line(&a, &n), *y = next_line(&b, &m);
-        if (!x || !y)
-            return !x && !y;
-        if (n != m || memcmp(x, y, n))
-            return false;
-    }
-}
-
-/* Whether the bucket's checkpoint with this manifest is as good as the one here. That of a step is left alone
- * then, even if it lacks the end of its epoch, which the next start would do again: to replace it means that
- * for some time there is none. One with a name of its own (`named`) is the same only in all its files. */
-static ls_status same_checkpoint(ls_remote *r, const char *key, bool named, bool *same)
-{
-    char *here, *there;
-    size_t n = 0, m = 0;
-    const ls_status s = ls_remote_manifests(r, key, &here, &n, &there, &m);
-    *same = s == LS_OK && (named ? n == m && !memcmp(here, there, n) : same_tensors(here, there));
-    free(there);
-    free(here);
-    return s;
-}
-
 /* The files of a checkpoint, the manifest last. */
 static ls_status send_files(ls_remote *r, const char *name)
 {
@@ -100,7 +57,7 @@ ls_status ls_remote_send_folder(ls_remote *r, const ls_s3_list *l, const char *n
         return LS_OK;
     ls_remote_add_key(&manifest, name, LS_REMOTE_MANIFEST);
     if (ls_remote_is_there(l, ls_str_text(&manifest))) {
-        s = same_checkpoint(r, ls_str_text(&manifest), ls_step_folder_parse(name) < 0, &same);
+        s = ls_remote_same_checkpoint(r, ls_str_text(&manifest), ls_step_folder_parse(name) < 0, &same);
         if (s == LS_OK && !same)
             s = ls_s3_remove(r->s3, ls_str_text(&manifest));
     }
