@@ -46,6 +46,7 @@ FULL = "parallel.recompute=units"
 SELECTIVE = "parallel.recompute=[class:LlamaDecoderLayer, save:linear/2, save:attention]"
 NONE = "parallel.recompute=none"
 KEPT = "parallel.reshard_after_forward=false"  # as torchtitan does beside PP
+REDUCED = "precision.reduce=bf16"  # the policy bfSixteen of fms-fsdp
 
 
 def mesh(text):
@@ -73,11 +74,11 @@ TORCHTITAN = [
 ]  # fmt: skip
 FSDP = [
     ("7B, HSDP 16 x 8, no AC", "llama2-7B", 128, 4096, 2, 256,
-     [NONE, mesh("dp: 16, shard: 8"), "parallel.data=hybrid"], 3760, None),
+     [NONE, mesh("dp: 16, shard: 8"), "parallel.data=hybrid", REDUCED], 3760, None),
     ("13B, HSDP 16 x 8, no AC", "llama2-13B", 128, 4096, 1, 128,
-     [NONE, mesh("dp: 16, shard: 8"), "parallel.data=hybrid"], 1700, None),
-    ("34B, FSDP 128, full AC", "llama-34B", 128, 4096, 8, 1024, [FULL], 772, None),
-    ("70B, FSDP 128, full AC", "llama2-70B", 128, 4096, 6, 768, [FULL], 380, None),
+     [NONE, mesh("dp: 16, shard: 8"), "parallel.data=hybrid", REDUCED], 1700, None),
+    ("34B, FSDP 128, full AC", "llama-34B", 128, 4096, 8, 1024, [FULL, REDUCED], 772, None),
+    ("70B, FSDP 128, full AC", "llama2-70B", 128, 4096, 6, 768, [FULL, REDUCED], 380, None),
 ]  # fmt: skip
 MEGATRON = [
     ("8B, FSDP 8, 16 micro-batches, fp8", "llama3-8B", 8, 8192, 1, 128, [NONE], 14451, None),
@@ -102,15 +103,15 @@ MEGATRON_LM = [
     megatron_lm("145B", 80, 96, 12288, 8, 24, 2, 2304, 2, 148),
     megatron_lm("310B", 96, 128, 16384, 16, 15, 1, 2160, 2, 155),
 ]
-TABLES = [("torchtitan", "h100-96gb", TORCHTITAN), ("fsdp", "a100", FSDP), ("megatron", "h100", MEGATRON),
-          ("megatron-lm", "a100", MEGATRON_LM)]  # fmt: skip
+TABLES = [("torchtitan", ["h100-96gb"], TORCHTITAN), ("fsdp", ["a100", "--network", "5us,50GB/s"], FSDP),
+          ("megatron", ["h100"], MEGATRON), ("megatron-lm", ["a100"], MEGATRON_LM)]  # fmt: skip
 
 
 def planned(lockstep, folder, machine, row):
     _, name, gpus, tokens, micro, batch, settings, _, _ = row
     sets = MODELS[name] + [f"data.seq_length={tokens}", f"train.micro_batch={micro}", f"train.global_batch={batch}"]
     sets += settings if "parallel.data=ddp" in settings else ["parallel.gather=copy"] + settings
-    command = [lockstep, "plan", "step.yaml", "--json", "--machine", machine, "--workers", str(gpus)]
+    command = [lockstep, "plan", "step.yaml", "--json", "--machine", *machine, "--workers", str(gpus)]
     for text in sets:
         command += ["--set", text]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
