@@ -68,7 +68,7 @@ static const ls_key FIRST[] = {
               "threads); of device cuda `tf32`: products of f32 on tensor cores, which "
               "round their operands to a mantissa of 10 bits, and `cublaslt`: matrix products by NVIDIA's "
               "library, in every type, without the promise of bits" },
-    { "isa", LS_KEY_WORD, AT(isa), "auto",
+    { "isa", LS_KEY_WORD, AT(isa), "auto", .may_change = true,
       WORDS("auto", "generic", "avx2", "avx512", "avx512bf16", "amx", "sm_80", "sm_86", "sm_89", "sm_90",
             "sm_100", "sm_103", "sm_120"),
       .help = "instruction set of the kernels; `auto`: of device cuda the GPU's; of device cpu LOCKSTEP_ISA, "
