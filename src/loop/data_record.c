@@ -178,3 +178,39 @@ void ls_data_tokenizer_difference(ls_str *out, const json_t *trainer, const ls_d
         if (is_tokenizer(set->parts[i].what))
             ls_tokenizer_difference(out, trainer, set->parts[i].path, set->parts[i].digest);
 }
+
+/* Appends the first file of a split that differs, or the number of samples. */
+static void add_split_difference(ls_str *out, const json_t *here, const json_t *there)
+{
+    const json_t *now = json_object_get(here, "files"), *was = json_object_get(there, "files");
+    for (size_t i = 0; i < json_array_size(now) && i < json_array_size(was); i++) {
+        const json_t *a = json_array_get(now, i), *b = json_array_get(was, i);
+        if (digest_of(a) == digest_of(b) || is_tokenizer(data_record_text_of(a, "what")))
+            continue;
+        ls_str_printf(out, "%s ", data_record_text_of(a, "what"));
+        name(out, data_record_text_of(a, "path"), data_record_text_of(b, "path"));
+        return;
+    }
+    ls_str_printf(out,
+                  "%" JSON_INTEGER_FORMAT " samples here, %" JSON_INTEGER_FORMAT " there, with other content",
+                  json_integer_value(json_object_get(here, "samples")),
+                  json_integer_value(json_object_get(there, "samples")));
+}
+
+void ls_data_records_differ(ls_str *out, const json_t *here, const json_t *there)
+{
+    const json_t *now = json_object_get(here, "data"), *was = json_object_get(there, "data"), *file;
+    for (int i = 0; i < 2; i++) {
+        const ls_split split = i ? LS_SPLIT_EVAL : LS_SPLIT_TRAIN;
+        const json_t *a = json_object_get(now, key_of(split)), *b = json_object_get(was, key_of(split));
+        if (!*data_record_text_of(a, "digest") || !*data_record_text_of(b, "digest") ||
+            digest_of(a) == digest_of(b))
+            continue;
+        data_record_begin(out, split_name(split));
+        add_split_difference(out, a, b);
+    }
+    size_t i;
+    json_array_foreach(json_object_get(json_object_get(now, "train"), "files"), i,
+                       file) if (is_tokenizer(data_record_text_of(file, "what")))
+        ls_tokenizer_difference(out, there, data_record_text_of(file, "path"), digest_of(file));
+}

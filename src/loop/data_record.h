@@ -23,3 +23,6 @@ bool ls_data_difference(ls_str *out, const json_t *trainer, const ls_dataset *se
 void ls_tokenizer_difference(ls_str *out, const json_t *trainer, const char *path, uint64_t digest);
 /* The same for the tokenizer of `set`, if it has one. */
 void ls_data_tokenizer_difference(ls_str *out, const json_t *trainer, const ls_dataset *set);
+/* Appends how the data and the tokenizer of two checkpoints differ, by their trainer.json. Appends nothing
+ * where they are the same, or where one has no digest. */
+void ls_data_records_differ(ls_str *out, const json_t *here, const json_t *there);

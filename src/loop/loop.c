@@ -46,7 +46,15 @@ static ls_status loop_begin(ls_loop *l)
     if (l->started)
         l->started(l);
     l->started = NULL;
-    LS_TRY(ls_rundir_trained_by(l->run, ls_code_hash(NULL), l->step));
+    char layout[LS_LAYOUT_BYTES];
+    const ls_compiled *c = &l->trainer->compiled;
+    ls_setup_bits_layout(layout, l->recipe, c);
+    const ls_run_build build = { .code = ls_code_hash(NULL),
+                                 .device = ls_device_bits(c->device.ops->name),
+                                 .isa = c->device.arch->name,
+                                 .layout = layout,
+                                 .ranks = ls_mesh_ranks(&c->parallel.mesh) };
+    LS_TRY(ls_rundir_trained_by(l->run, &build, l->step));
     return ls_rundir_save_result(l->run, LS_RUN_RUNNING, NULL);
 }
 

@@ -158,23 +158,47 @@ static void write_list(ls_json *j, const char *key, const json_t *list)
     free(text);
 }
 
-ls_status ls_rundir_trained_by(ls_rundir *d, uint64_t code, int64_t after)
+static json_t *build_entry(const ls_run_build *b, int64_t after)
+{
+    char code[17];
+    snprintf(code, sizeof code, "%016llx", (unsigned long long)b->code);
+    json_t *j = json_pack("{sI ss ss ss ss}", "after", (json_int_t)after, "version", LS_VERSION, "code", code,
+                          "device", b->device, "isa", b->isa);
+    if (j && *b->layout &&
+        (json_object_set_new(j, "layout", json_string(b->layout)) ||
+         json_object_set_new(j, "ranks", json_integer(b->ranks)))) {
+        json_decref(j);
+        return NULL;
+    }
+    return j;
+}
+
+/* Whether both have the same values, but for the step. */
+static bool is_same_build(const json_t *a, const json_t *b)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)a, key,
+                        value) if (strcmp(key, "after") != 0 &&
+                                   !json_equal(value, json_object_get(b, key))) return false;
+    return json_object_size(a) == json_object_size(b);
+}
+
+ls_status ls_rundir_trained_by(ls_rundir *d, const ls_run_build *b, int64_t after)
 {
     if (d->rank)
         return LS_OK;
     if (!d->own->builds)
         d->own->builds = json_array();
-    json_t *list = d->own->builds;
-    char text[17];
-    snprintf(text, sizeof text, "%016llx", (unsigned long long)code);
+    json_t *list = d->own->builds, *entry = build_entry(b, after);
     size_t n; /* steps behind `after` are trained again */
     while ((n = json_array_size(list)) &&
            json_integer_value(json_object_get(json_array_get(list, n - 1), "after")) >= after)
         json_array_remove(list, n - 1);
-    const char *last = n ? json_string_value(json_object_get(json_array_get(list, n - 1), "code")) : NULL;
-    if (last && !strcmp(last, text))
+    if (entry && n && is_same_build(json_array_get(list, n - 1), entry)) {
+        json_decref(entry);
         return LS_OK;
-    json_t *entry = json_pack("{sI ss ss}", "after", (json_int_t)after, "version", LS_VERSION, "code", text);
+    }
     return json_array_append_new(list, entry) ? ls_fail(LS_E_MEMORY, "the list of builds takes no more")
                                               : LS_OK;
 }

@@ -101,9 +101,15 @@ bool ls_rundir_is_best(ls_rundir *d, double value, bool highest, int64_t step, i
 /* Forgets the evaluations of all checkpoints, and which one was the best, because later evaluations use other
  * data. */
 void ls_rundir_forget_evaluations(ls_rundir *d);
-/* The build with this digest of its code (base/code_hash.h) trains the steps behind step `after`. On rank 0
- * it goes into result.json at the next save. */
-ls_status ls_rundir_trained_by(ls_rundir *d, uint64_t code, int64_t after);
+/* What the bits of steps depend on beside recipe and data. `lockstep verify` reads it in result.json. */
+typedef struct ls_run_build {
+    uint64_t code;            /* a digest of the program (base/code_hash.h) */
+    const char *device, *isa; /* whose rounding it is, and its arch */
+    const char *layout;       /* of the ranks; "": another one gives the same bits */
+    int64_t ranks;
+} ls_run_build;
+/* Such a build trains the steps behind step `after`. On rank 0 it goes into result.json at the next save. */
+ls_status ls_rundir_trained_by(ls_rundir *d, const ls_run_build *b, int64_t after);
 /* Sets the state of the run (run_state.h says which changes are allowed) and replaces result.json. It waits
  * until the file is on the disk, except for the states starting, running and saving, which soon change again.
  */

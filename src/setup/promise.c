@@ -1,5 +1,6 @@
 /* promise.c - whether a step has the same bits on other numbers of ranks (docs/ranks.md, "The same bits"). */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "comm/axes.h"
@@ -28,17 +29,35 @@ static const char *reason(const ls_recipe *r, const ls_compiled *c)
     return NULL;
 }
 
-bool ls_setup_same_bits(char why[LS_WHY_BYTES], const ls_recipe *r, const ls_compiled *c)
+/* The axis with more than one rank that splits layers or tokens, without virtual ranks; NULL: there is none.
+ */
+static const char *splitting_axis(const ls_compiled *c)
 {
     const ls_mesh *m = &c->parallel.mesh;
-    const char *text = reason(r, c), *layers = ls_mesh_axis(m, LS_ROLE_TENSOR),
-               *tokens = ls_mesh_axis(m, LS_ROLE_CONTEXT), *micro = ls_recipe_origin(r, "train.micro_batch");
+    const char *layers = ls_mesh_axis(m, LS_ROLE_TENSOR), *tokens = ls_mesh_axis(m, LS_ROLE_CONTEXT);
     const char *axis = ls_mesh_group_size(m, layers) > 1 ? layers : tokens;
-    const bool splits = !c->parallel.slices && ls_mesh_group_size(m, axis) > 1;
+    return !c->parallel.slices && ls_mesh_group_size(m, axis) > 1 ? axis : NULL;
+}
+
+void ls_setup_bits_layout(char text[LS_LAYOUT_BYTES], const ls_recipe *r, const ls_compiled *c)
+{
+    char mesh[128];
+    *text = 0;
+    if (!reason(r, c) && !splitting_axis(c))
+        return;
+    char *how = ls_recipe_value(r, "parallel.data");
+    snprintf(text, LS_LAYOUT_BYTES, "%s %s", ls_mesh_text(mesh, &c->parallel.mesh), how ? how : "");
+    free(how);
+}
+
+bool ls_setup_same_bits(char why[LS_WHY_BYTES], const ls_recipe *r, const ls_compiled *c)
+{
+    const char *text = reason(r, c), *axis = splitting_axis(c),
+               *micro = ls_recipe_origin(r, "train.micro_batch");
     *why = 0;
     if (text)
         snprintf(why, LS_WHY_BYTES, "%s", text);
-    else if (splits)
+    else if (axis)
         snprintf(why, LS_WHY_BYTES,
                  "axis %s: another number of ranks on it rounds sums over a layer's inputs or over tokens in "
                  "other places (the number of data ranks does not matter); parallel.slices keeps them",

@@ -32,6 +32,10 @@ ls_status ls_setup_compile(ls_compiled *c, const ls_setup *s, const ls_recipe *r
  * is the same. If not, `why` is the reason. */
 enum { LS_WHY_BYTES = 256 };
 bool ls_setup_same_bits(char why[LS_WHY_BYTES], const ls_recipe *r, const ls_compiled *c);
+/* The layout that the bits of the step depend on, as "dp=3 fsdp"; "": with this train.micro_batch every
+ * layout on 1, 2, 4, ... data ranks has them. */
+enum { LS_LAYOUT_BYTES = 192 };
+void ls_setup_bits_layout(char text[LS_LAYOUT_BYTES], const ls_recipe *r, const ls_compiled *c);
 /* The origin of a train.micro_batch that nobody set. */
 #define LS_ORIGIN_PER_RANK "resolved: global_batch / data ranks"
 

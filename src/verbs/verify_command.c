@@ -1,7 +1,6 @@
 /* verify_command.c - `lockstep verify`: trains steps of a run again, from one of its checkpoints or from the
  * beginning, in a folder of its own, and compares every number of metrics.jsonl and the digests of the
  * checkpoints bit for bit. The run is only read. */
-#include <dirent.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <signal.h>
@@ -13,7 +12,6 @@
 #include <unistd.h>
 
 #include "base/arena.h"
-#include "base/code_hash.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/oserror.h"
@@ -23,15 +21,18 @@
 #include "ckpt/folder.h"
 #include "commands.h"
 #include "launch/rank.h"
+#include "loop/data_record.h"
 #include "record/rundir.h"
 #include "record/step_folder.h"
+#include "verify_build.h"
 #include "verify_rows.h"
 
-enum { CANNOT_EXEC = 127, STOPPED = 75, WORDS = 104 };
+enum { CANNOT_EXEC = 127, STOPPED = 75, WORDS = 112 };
 
 typedef struct verification {
     const ls_verify_opts *o;
     ls_verify_rows rows;
+    ls_verify_build build;
     int64_t from, to;
     ls_arena arena;
     const char *checkpoint; /* of `from`; NULL: the beginning */
@@ -55,23 +56,6 @@ static int64_t last_digest(const verification *v, int64_t most)
             last = step > last && step <= most ? step : last;
         }
     return last;
-}
-
-/* The first checkpoint that the run still has, before the last step; 0: it has none. */
-static ls_status find_kept(int64_t *out, const verification *v)
-{
-    char *dir = ls_path_join(v->o->run.name, "checkpoints");
-    DIR *d = dir ? opendir(dir) : NULL;
-    *out = 0;
-    for (struct dirent *e; d && (e = readdir(d));) {
-        const int64_t step = ls_step_folder_parse(e->d_name);
-        if (step > 0 && step < v->to && (!*out || step < *out))
-            *out = step;
-    }
-    if (d)
-        closedir(d);
-    free(dir);
-    return dir ? LS_OK : ls_sys_have(NULL);
 }
 
 static ls_status no_digests(const verification *v)
@@ -106,15 +90,39 @@ static ls_status check_sets(const ls_verify_opts *o)
     return LS_OK;
 }
 
+/* The end of metrics.jsonl may be missing, or what is behind the last digest. */
+static ls_status check_end(const verification *v)
+{
+    if (v->o->to > 0 || v->build.step <= v->rows.most)
+        return LS_OK;
+    return ls_fail(LS_E_NUMERIC,
+                   "%s: the run has %" PRId64
+                   " steps (result.json, checkpoints), and metrics.jsonl ends with step %" PRId64
+                   ": rows are missing; --to %" PRId64 " compares those that are there",
+                   v->o->run.name, v->build.step, v->rows.most, v->to);
+}
+
+static ls_status no_checkpoint(const verification *v)
+{
+    char kept[64] = "it has none";
+    if (v->build.oldest)
+        snprintf(kept, sizeof kept, "its oldest is of step %" PRId64, v->build.oldest);
+    return ls_fail(LS_E_USAGE,
+                   "--from %" PRId64
+                   ": there is no %s; %s (checkpoint.keep says how many stay), and 0 is the beginning",
+                   v->from, v->checkpoint, kept);
+}
+
 static ls_status choose_steps(verification *v)
 {
     char name[LS_STEP_FOLDER_ROOM];
     v->to = last_digest(v, v->o->to > 0 ? v->o->to : INT64_MAX);
     if (!v->to || (v->o->to > 0 && v->to != v->o->to))
         return no_digests(v);
+    LS_TRY(check_end(v));
     v->from = v->o->from;
     if (v->from < 0)
-        LS_TRY(find_kept(&v->from, v));
+        v->from = v->build.oldest < v->to ? v->build.oldest : 0;
     if (v->from >= v->to)
         return ls_fail(LS_E_USAGE, "--from %" PRId64 ": step %" PRId64 " is the last that can be compared",
                        v->from, v->to);
@@ -130,18 +138,13 @@ static ls_status choose_steps(verification *v)
                        ", from a checkpoint of another run, and has no checkpoint "
                        "before step %" PRId64 ": it cannot be trained again from here",
                        v->o->run.name, v->rows.first, v->to);
+    LS_TRY(ls_verify_build_check(&v->build, v->o->run.name, v->from, v->to));
     if (v->from == 0)
         return LS_OK;
     v->checkpoint = ls_arena_printf(&v->arena, "%s/checkpoints/%s", v->o->run.name,
                                     ls_step_folder(name, v->from));
     LS_TRY(ls_arena_status(&v->arena));
-    return ls_dir_exists(v->checkpoint)
-               ? LS_OK
-               : ls_fail(LS_E_USAGE,
-                         "--from %" PRId64
-                         ": there is no %s; checkpoint.keep says how many stay, and 0 is the "
-                         "beginning",
-                         v->from, v->checkpoint);
+    return ls_dir_exists(v->checkpoint) ? LS_OK : no_checkpoint(v);
 }
 
 /* Whether the checkpoint of this step, if it is still there, has the weights whose digest the run wrote. */
@@ -176,11 +179,44 @@ static _Noreturn void become_training(char *const *words, pid_t parent)
     _exit(CANNOT_EXEC);
 }
 
+static bool is_set(const verification *v, const char *key)
+{
+    const size_t n = strlen(key);
+    for (int i = 0; i < v->o->run.n_sets; i++)
+        if (!strncmp(v->o->run.sets[i], key, n) && v->o->run.sets[i][n] == '=')
+            return true;
+    return false;
+}
+
+/* What the bits depend on is set as the run had it, unless the user says otherwise. */
+static int add_build(char *words[], int n, verification *v)
+{
+    const json_t *b = ls_verify_build_of(&v->build, v->to);
+    const char *device = json_string_value(json_object_get(b, "device")),
+               *isa = json_string_value(json_object_get(b, "isa"));
+    const int64_t ranks = json_integer_value(json_object_get(b, "ranks"));
+    const bool here = v->o->hosts.list || v->o->hosts.file;
+    char *sets[] = {
+        !device || is_set(v, "device") ? NULL : ls_arena_printf(&v->arena, "device=%s", device),
+        !device || !isa || strcmp(device, "cpu") || is_set(v, "device") || is_set(v, "isa")
+            ? NULL
+            : ls_arena_printf(&v->arena, "isa=%s", isa),
+        ranks <= 0 || here || is_set(v, "workers") ? NULL
+                                                   : ls_arena_printf(&v->arena, "workers=%" PRId64, ranks),
+    };
+    for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++)
+        for (int k = 0; k < 2 && sets[i]; k++)
+            words[n++] = k ? sets[i] : (char *)(uintptr_t) "--set";
+    return n;
+}
+
 /* The words of `lockstep train`. What a user gives behind them, as another number of ranks, changes no bit.
  */
 static void make_words(char *words[WORDS], verification *v)
 {
     ls_arena *a = &v->arena;
+    json_t *storage = json_string(v->storage);
+    char *quoted = storage ? json_dumps(storage, JSON_ENCODE_ANY) : NULL; /* which is YAML, too */
     const char *const fixed[] = { "lockstep",
                                   "train",
                                   ls_arena_printf(a, "%s/recipe.yaml", v->o->run.name),
@@ -191,13 +227,13 @@ static void make_words(char *words[WORDS], verification *v)
                                   "--until",
                                   ls_arena_printf(a, "%" PRId64, v->to),
                                   "--set",
-                                  ls_arena_printf(a, "run.storage=\"%s\"", v->storage),
+                                  ls_arena_printf(a, "run.storage=%s", quoted ? quoted : ""),
                                   "--set",
                                   "run.name=again",
                                   "--set",
                                   "run.time_limit=0",
                                   "--set",
-                                  "checkpoint.keep=1",
+                                  "checkpoint.keep=2",
                                   "--set",
                                   "checkpoint.export=\"\"",
                                   "--set",
@@ -216,11 +252,14 @@ static void make_words(char *words[WORDS], verification *v)
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++)
         for (int k = 0; k < 2 && places[i][1]; k++)
             words[n++] = (char *)(uintptr_t)places[i][k];
+    n = add_build(words, n, v);
     for (int i = 0; i < v->o->run.n_sets && n < WORDS - 2; i++) {
         words[n++] = "--set";
         words[n++] = (char *)(uintptr_t)v->o->run.sets[i];
     }
     words[n] = NULL;
+    free(quoted);
+    json_decref(storage);
 }
 
 /* The message of `train` is above this one. */
@@ -230,11 +269,12 @@ static ls_status not_trained(const verification *v)
     const bool begun = ls_dir_exists(v->again);
     if (begun)
         snprintf(log, sizeof log, "%s", ", and the log in ");
-    return ls_fail(LS_E_PEER,
-                   "%s: steps %" PRId64 " to %" PRId64
-                   " were not trained again, see the message above%s%s: they "
-                   "need the recipe, the data and the ISA level that the run had",
-                   v->o->run.name, v->from + 1, v->to, log, begun ? v->again : "");
+    return ls_fail(
+        LS_E_PEER,
+        "%s: steps %" PRId64 " to %" PRId64 " were not trained again, see the message above%s%s: they "
+        "need the recipe, the data (--set data.path=... says where) and the ISA level that the run "
+        "had",
+        v->o->run.name, v->from + 1, v->to, log, begun ? v->again : "");
 }
 
 /* A request to stop is passed on: training stops after the step. */
@@ -258,35 +298,15 @@ static ls_status train_again(verification *v, const ls_ui *ui)
 
 /* ---- the result */
 
-/* Names the last steps of the interval that another build of lockstep trained; false: there are none. */
-static bool is_other_build(const verification *v, char text[200])
-{
-    char here[17];
-    snprintf(here, sizeof here, "%016llx", (unsigned long long)ls_code_hash(NULL));
-    int64_t to = v->to;
-    for (size_t i = json_array_size(v->rows.builds); i-- > 0 && to > v->from;) {
-        const json_t *b = json_array_get(v->rows.builds, i);
-        const char *code = json_string_value(json_object_get(b, "code")),
-                   *version = json_string_value(json_object_get(b, "version"));
-        const int64_t after = json_integer_value(json_object_get(b, "after"));
-        if (after >= to)
-            continue;
-        if (code && strcmp(code, here) != 0) {
-            snprintf(text, 200,
-                     "another build trained steps %" PRId64 " to %" PRId64
-                     ": lockstep %.20s, code %.16s; this is %s, code %s",
-                     (after > v->from ? after : v->from) + 1, to, version ? version : "?", code, LS_VERSION,
-                     here);
-            return true;
-        }
-        to = after;
-    }
-    return false;
-}
-
 static void print_count(FILE *out, int64_t n, const char *one, const char *many, const char *end)
 {
     fprintf(out, "%" PRId64 " %s%s", n, n == 1 ? one : many, end);
+}
+
+/* Steps behind the last that is compared; with --to nobody asks for them. */
+static int64_t rest(const verification *v)
+{
+    return v->o->to > 0 || v->rows.most < v->to ? 0 : v->rows.most - v->to;
 }
 
 static ls_status verify_json(const verification *v, const ls_verify_result *r, FILE *out)
@@ -300,6 +320,7 @@ static ls_status verify_json(const verification *v, const ls_verify_result *r, F
     ls_json_int(&j, "evals", r->n[LS_VERIFY_EVAL]);
     ls_json_int(&j, "checkpoints", r->n[LS_VERIFY_CHECKPOINT]);
     ls_json_int(&j, "digests", r->n[LS_VERIFY_DIGEST]);
+    ls_json_int(&j, "not_compared", rest(v));
     ls_json_bool(&j, "same", !r->differ);
     ls_json_int(&j, "differ", r->differ);
     if (r->differ)
@@ -310,8 +331,8 @@ static ls_status verify_json(const verification *v, const ls_verify_result *r, F
         if (json_object_get(digests, PARTS[i]))
             ls_json_text(&j, PARTS[i], json_string_value(json_object_get(digests, PARTS[i])));
     char other[200];
-    if (json_array_size(v->rows.builds))
-        ls_json_bool(&j, "same_code", !is_other_build(v, other));
+    if (json_array_size(v->build.builds))
+        ls_json_bool(&j, "same_code", !ls_verify_build_other(&v->build, v->from, v->to, other));
     ls_json_close_object(&j);
     return ls_print_result(out, &j.out);
 }
@@ -327,10 +348,11 @@ static ls_status verify_tell(const verification *v, const ls_verify_result *r, c
     if (r->differ)
         return ls_fail(
             LS_E_NUMERIC, "%s: step %" PRId64 ": %s; what was trained again is in %s%s%s%s", v->o->run.name,
-            r->differ, r->what, v->again, is_other_build(v, build) ? "; " : "", build,
-            v->from ? ""
-                    : "; other data or another ISA level can be the cause, which only a checkpoint "
-                      "knows (--from STEP)");
+            r->differ, r->what, v->again, ls_verify_build_other(&v->build, v->from, v->to, build) ? "; " : "",
+            build,
+            v->build.trainer
+                ? ""
+                : "; other data or another ISA level can be the cause, which only a checkpoint knows");
     if (v->o->json)
         return LS_OK;
     fprintf(ui->out, "%s  steps %" PRId64 " to %" PRId64 " have the same bits: ", v->o->run.name, v->from + 1,
@@ -344,16 +366,45 @@ static ls_status verify_tell(const verification *v, const ls_verify_result *r, c
     fprintf(ui->out, "        digests at the end: model %s%s%s%s\n", model, optimizer ? ", optimizer " : "",
             optimizer ? optimizer : "",
             v->has_saved ? "; the checkpoint of the last step has these weights" : "");
-    if (is_other_build(v, build))
+    if (ls_verify_build_other(&v->build, v->from, v->to, build))
         fprintf(ui->out, "        %s\n", build);
+    if (rest(v))
+        fprintf(ui->out,
+                "        steps %" PRId64 " to %" PRId64 " have no digest behind them and are not compared\n",
+                v->to + 1, v->rows.most);
     return LS_OK;
+}
+
+/* Whether both trainings could have the same bits: the data (from a checkpoint on `train` has compared them),
+ * and, where rows differ, the device and the ranks. */
+static ls_status check_comparable(const verification *v, const ls_verify_result *r,
+                                  const ls_verify_build *again)
+{
+    ls_str data = { 0 }, bits = { 0 };
+    if (v->from == 0)
+        ls_data_records_differ(&data, again->trainer, v->build.trainer);
+    if (r->differ)
+        ls_verify_build_bits(&bits, &v->build, again, v->to);
+    ls_status s = ls_str_status(&data) ? ls_str_status(&data) : ls_str_status(&bits);
+    if (s == LS_OK && data.len)
+        s = ls_fail(LS_E_NUMERIC, "%s was trained on other data: %s; what was trained again is in %s",
+                    v->o->run.name, ls_str_text(&data), v->again);
+    else if (s == LS_OK && bits.len)
+        s = ls_fail(LS_E_USAGE, "%s cannot be compared: %s; so step %" PRId64 " differs: %s", v->o->run.name,
+                    ls_str_text(&bits), r->differ, r->what);
+    ls_str_release(&data);
+    ls_str_release(&bits);
+    return s;
 }
 
 static ls_status compare_rows(verification *v, const ls_ui *ui)
 {
     ls_verify_rows again;
     ls_verify_result result;
+    ls_verify_build build = { .step = 0 };
     ls_status s = ls_verify_rows_read(&again, v->again);
+    if (s == LS_OK)
+        s = ls_verify_build_read(&build, v->again);
     /* stopped before the last step: nothing is said of the run */
     if (s == LS_OK && !ls_verify_row(&again, LS_VERIFY_STEP, v->to))
         s = v->stopped ? ls_fail(LS_E_STOPPED, "stopped before step %" PRId64 " was trained again", v->to)
@@ -364,19 +415,33 @@ static ls_status compare_rows(verification *v, const ls_ui *ui)
                                  v->to);
     if (s == LS_OK) {
         ls_verify_rows_compare(&result, &v->rows, &again, v->from, v->to);
-        s = verify_tell(v, &result, ui);
+        s = check_comparable(v, &result, &build);
+        if (s == LS_OK)
+            s = verify_tell(v, &result, ui);
     }
+    ls_verify_build_release(&build);
     ls_verify_rows_release(&again);
     return s;
 }
 
 static ls_status no_run(verification *v)
 {
-    const char *named = ls_arena_printf(&v->arena, "runs/%s", v->o->run.name);
+    const char *name = v->o->run.name, *named = ls_arena_printf(&v->arena, "runs/%s", name);
+    LS_TRY(ls_arena_status(&v->arena));
+    if (ls_file_in(name, LS_RUN_CONFIG))
+        return ls_fail(
+            LS_E_USAGE,
+            "%s is the run of a program of its own, which verify cannot start: run the program again, and "
+            "compare the checkpoints (lockstep inspect RUN --digest)",
+            name);
+    const char *end = strstr(name, "/checkpoints"); /* or a file of a run */
+    end = end ? end : strrchr(name, '/');
+    if (end && ls_file_exists(name))
+        named = ls_arena_printf(&v->arena, "%.*s", (int)(end - name), name);
     LS_TRY(ls_arena_status(&v->arena));
     const bool is = ls_file_in(named, LS_RUN_RECIPE);
-    return ls_fail(LS_E_USAGE, "%s: no run: it has no recipe.yaml%s%s%s", v->o->run.name,
-                   is ? "; did you mean " : "", is ? named : "", is ? "?" : "");
+    return ls_fail(LS_E_USAGE, "%s: no run: it has no recipe.yaml%s%s%s", name, is ? "; did you mean " : "",
+                   is ? named : "", is ? "?" : "");
 }
 
 static ls_status verify(verification *v, const ls_ui *ui)
@@ -387,6 +452,8 @@ static ls_status verify(verification *v, const ls_ui *ui)
     LS_TRY(ls_rank_alone(
         "verify starts its ranks itself: call it once, without mpirun, srun or torchrun; --workers N "
         "and --hosts give it ranks"));
+    LS_TRY(
+        ls_verify_build_read(&v->build, v->o->run.name)); /* first: a run that trains only gets more rows */
     LS_TRY(ls_verify_rows_read(&v->rows, v->o->run.name));
     LS_TRY(choose_steps(v));
     LS_TRY(check_saved(v, v->from, &v->has_saved));
@@ -413,6 +480,7 @@ ls_status ls_verify_command(const ls_verify_opts *o, const ls_ui *ui)
     verification v = { .o = o };
     const ls_status s = verify(&v, ui);
     ls_verify_rows_release(&v.rows);
+    ls_verify_build_release(&v.build);
     ls_arena_release(&v.arena);
     return s;
 }

@@ -28,13 +28,31 @@ static void keep_values(json_t *row, ls_verify_kind kind)
         json_object_del(row, OF_SAVING[i]);
 }
 
+/* A later attempt trains again from this step on: the rows of earlier ones do not count. */
+static void drop_from(ls_verify_rows *r, int64_t step)
+{
+    const char *key;
+    json_t *row;
+    void *next;
+    for (int k = 0; k < LS_VERIFY_KINDS; k++)
+        json_object_foreach_safe(r->of[k], next, key, row) if (strtoll(key, NULL, 10) >= step)
+            json_object_del(r->of[k], key);
+}
+
 static ls_status take(ls_verify_rows *r, json_t *row)
 {
     const char *name = json_string_value(json_object_get(row, "kind"));
-    const int64_t step = json_integer_value(json_object_get(row, "step"));
+    const int64_t step = json_integer_value(json_object_get(row, "step")),
+                  attempt = json_integer_value(json_object_get(row, "attempt"));
     char key[24];
     if (name && !strcmp(name, "change"))
         r->changed = step;
+    if (name && !strcmp(name, KINDS[LS_VERIFY_STEP])) {
+        if (attempt > r->attempt)
+            drop_from(r, step);
+        r->attempt = attempt;
+        r->most = step > r->most ? step : r->most;
+    }
     for (int k = 0; k < LS_VERIFY_KINDS && name; k++) {
         if (strcmp(name, KINDS[k]) != 0 || (k == LS_VERIFY_CHECKPOINT && !json_object_get(row, "model")))
             continue;
@@ -47,30 +65,18 @@ static ls_status take(ls_verify_rows *r, json_t *row)
 }
 
 /* A line that is not a row was cut off when the machine stopped; the run has written it again. */
-static ls_status take_lines(ls_verify_rows *r, char *text)
+static ls_status take_lines(ls_verify_rows *r, const char *text, size_t n)
 {
     ls_status s = LS_OK;
-    for (char *line = text, *end; *line && s == LS_OK; line = end) {
-        end = line + strcspn(line, "\n");
-        end += *end ? (*end = 0, 1) : 0;
-        json_t *row = json_loads(line, 0, NULL);
+    for (const char *line = text, *const all = text + n, *end; line < all && s == LS_OK; line = end + 1) {
+        end = memchr(line, '\n', (size_t)(all - line));
+        end = end ? end : all;
+        json_t *row = json_loadb(line, (size_t)(end - line), 0, NULL);
         if (row)
             s = take(r, row);
         json_decref(row);
     }
     return s;
-}
-
-/* What result.json says of builds. */
-static ls_status read_builds(ls_verify_rows *out, const char *run_dir)
-{
-    char *path = ls_path_join(run_dir, "result.json");
-    LS_TRY(ls_sys_have(path));
-    json_t *j = json_load_file(path, 0, NULL);
-    free(path);
-    out->builds = json_incref(json_object_get(j, "builds"));
-    json_decref(j);
-    return LS_OK;
 }
 
 ls_status ls_verify_rows_read(ls_verify_rows *out, const char *run_dir)
@@ -82,11 +88,9 @@ ls_status ls_verify_rows_read(ls_verify_rows *out, const char *run_dir)
     for (int k = 0; k < LS_VERIFY_KINDS && s == LS_OK; k++)
         s = ls_sys_have(out->of[k] = json_object());
     if (s == LS_OK)
-        s = read_builds(out, run_dir);
-    if (s == LS_OK)
         s = ls_file_read(&text, &n, path);
     if (s == LS_OK)
-        s = take_lines(out, text);
+        s = take_lines(out, text, n);
     free(text);
     free(path);
     return s;
@@ -94,7 +98,6 @@ ls_status ls_verify_rows_read(ls_verify_rows *out, const char *run_dir)
 
 void ls_verify_rows_release(ls_verify_rows *r)
 {
-    json_decref(r->builds);
     for (int k = 0; k < LS_VERIFY_KINDS; k++)
         json_decref(r->of[k]);
     *r = (ls_verify_rows){ .first = 0 };

@@ -12,9 +12,11 @@ typedef enum ls_verify_kind {
 } ls_verify_kind;
 
 typedef struct ls_verify_rows {
-    json_t *of[LS_VERIFY_KINDS]; /* by step, as text: the row. A repeated step has its last row */
+    json_t *of[LS_VERIFY_KINDS]; /* by step, as text: the row. An attempt that repeats steps replaces them and
+                                    those behind them */
     int64_t first;               /* the first step that has a row */
-    json_t *builds;              /* of result.json: which build trained the steps behind which step */
+    int64_t most;                /* the last step that has or had a row */
+    int64_t attempt;             /* of the last row of a step */
     int64_t changed;             /* behind this step recipe or data were changed, the last time; 0: never */
 } ls_verify_rows;
 
