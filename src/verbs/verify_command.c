@@ -195,14 +195,14 @@ static int add_build(char *words[], int n, verification *v)
     const char *device = json_string_value(json_object_get(b, "device")),
                *isa = json_string_value(json_object_get(b, "isa"));
     const int64_t ranks = json_integer_value(json_object_get(b, "ranks"));
-    const bool here = v->o->hosts.list || v->o->hosts.file;
+    const bool hosts = v->o->hosts.list || v->o->hosts.file;
     char *sets[] = {
         !device || is_set(v, "device") ? NULL : ls_arena_printf(&v->arena, "device=%s", device),
         !device || !isa || strcmp(device, "cpu") || is_set(v, "device") || is_set(v, "isa")
             ? NULL
             : ls_arena_printf(&v->arena, "isa=%s", isa),
-        ranks <= 0 || here || is_set(v, "workers") ? NULL
-                                                   : ls_arena_printf(&v->arena, "workers=%" PRId64, ranks),
+        ranks <= 0 || hosts || is_set(v, "workers") ? NULL
+                                                    : ls_arena_printf(&v->arena, "workers=%" PRId64, ranks),
     };
     for (size_t i = 0; i < sizeof sets / sizeof sets[0]; i++)
         for (int k = 0; k < 2 && sets[i]; k++)
