@@ -70,7 +70,7 @@ deb:
 	@tools/deb build build/deb
 
 clean:
-	rm -rf build build-dev build-asan build-tsan build-portable build-wide build-fuzz build-mutate
+	rm -rf build build-ahead build-dev build-asan build-tsan build-portable build-wide build-fuzz build-mutate
 
 # KILLS=100 WRITE=--write: ranks and hosts are killed at random moments; the figures of docs/reliability.md
 soak: build-release
