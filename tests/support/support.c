@@ -2,6 +2,8 @@
 #include "support.h"
 #include "allocations.h"
 #include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
 #include <ftw.h>
 #include <locale.h>
 #include <pthread.h>
@@ -152,9 +154,29 @@ void ls_test_comma_locale(void)
         "no locale with a decimal comma is installed, and localedef cannot make one (Debian: locales)");
 }
 
+static bool no_threads; /* LS_TEST_NO_THREADS=1: in this test, whose name is in `without_threads` */
+#if !LS_TEST_SANITIZED
+int pthread_create(pthread_t *thread, const pthread_attr_t *attributes, void *(*f)(void *), void *argument)
+{
+    static int (*create)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
+    if (no_threads) {
+        fprintf(stderr,
+                "%s starts a thread, so ThreadSanitizer has to see it: take it out of without_threads "
+                "in tests/CMakeLists.txt\n",
+                program_invocation_short_name);
+        abort();
+    }
+    if (!create)
+        create = (int (*)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *))(uintptr_t)dlsym(
+            RTLD_NEXT, "pthread_create");
+    return create(thread, attributes, f, argument);
+}
+#endif
+
 static char data_folder[4096]; /* tests set and unset LOCKSTEP_DATA */
 __attribute__((constructor)) static void read_environment(void)
 {
+    no_threads = getenv("LS_TEST_NO_THREADS") != NULL;
     unsetenv("OMP_NUM_THREADS"); /* they would lower the number of threads */
     unsetenv("SLURM_CPUS_PER_TASK");
     const char *data = getenv("LOCKSTEP_DATA");
