@@ -15,14 +15,22 @@ static const char *const NAMES[10] = { "disk", "ring",  "square", "frame", "tria
                                        "plus", "cross", "bars",   "moon",  "arrow" };
 enum { DISK, RING, SQUARE, FRAME, TRIANGLE, PLUS, CROSS, BARS, MOON, ARROW };
 
-static float max2(float a, float b) { return a > b ? a : b; }
-static float min2(float a, float b) { return a < b ? a : b; }
-static float circle(float x, float y, float r) { return sqrtf(x * x + y * y) - r; }
-static float box(float x, float y, float w, float h) { return max2(fabsf(x) - w, fabsf(y) - h); }
+#if defined(__x86_64__) && !defined(LS_TSAN) && !defined(LS_ASAN)
+#define WIDE __attribute__((target_clones("avx2", "default"))) /* the same bits: nothing is contracted */
+#else
+#define WIDE
+#endif
+/* whole, so that the loop over pixels becomes vectors */
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE float max2(float a, float b) { return a > b ? a : b; }
+INLINE float min2(float a, float b) { return a < b ? a : b; }
+INLINE float circle(float x, float y, float r) { return sqrtf(x * x + y * y) - r; }
+INLINE float box(float x, float y, float w, float h) { return max2(fabsf(x) - w, fabsf(y) - h); }
 
 /* Signed distance (about; negative inside) from (x, y) to the shape of unit size; t: half the stroke's width.
  */
-static float distance_to(int shape, float x, float y, float t)
+INLINE float distance_to(int shape, float x, float y, float t)
 {
     const float r = 0.70710678f; /* sin 45 degrees */
     switch (shape) {
@@ -39,6 +47,48 @@ static float distance_to(int shape, float x, float y, float t)
     default: /* ARROW: a shaft, and two strokes as its head at the right end */
         return min2(box(x, y, 0.9f, t),
                     max2(fabsf(r * (fabsf(y) + x - 0.9f)) - t, max2(fabsf(y) - 0.75f, 0.0f - x)));
+    }
+}
+
+/* What a sample looks like; lengths are in pixels. */
+typedef struct look {
+    float cx, cy, scale, squeeze, stroke, sine, cosine, ink, paper, slope, noise;
+    float grain[LS_SHAPES_SIZE * LS_SHAPES_SIZE];
+} look;
+
+INLINE void paint_shape(int shape, const look *l, uint8_t *image)
+{
+    for (int row = 0; row < LS_SHAPES_SIZE; row++) {
+        const float dy = (float)row - l->cy, *grain = l->grain + row * LS_SHAPES_SIZE;
+        float value[LS_SHAPES_SIZE]; /* floats, then bytes: each loop has vectors of one kind */
+        for (int p = 0; p < LS_SHAPES_SIZE; p++) {
+            float dx = (float)p - l->cx;
+            float x = (l->cosine * dx + l->sine * dy) / (l->scale * l->squeeze),
+                  y = (l->cosine * dy - l->sine * dx) / l->scale;
+            /* the edge is one pixel wide */
+            float cover = min2(max2(0.5f - distance_to(shape, x, y, l->stroke) * l->scale, 0.0f), 1.0f);
+            float v = l->paper + (l->ink - l->paper) * cover + l->slope * dx * (1.0f / 14.0f) +
+                      l->noise * grain[p];
+            value[p] = min2(max2(v, 0.0f), 255.0f);
+        }
+        for (int p = 0; p < LS_SHAPES_SIZE; p++)
+            image[row * LS_SHAPES_SIZE + p] = (uint8_t)value[p];
+    }
+}
+
+WIDE static void paint(int shape, const look *l, uint8_t *image)
+{
+    switch (shape) {
+    case DISK: paint_shape(DISK, l, image); break;
+    case RING: paint_shape(RING, l, image); break;
+    case SQUARE: paint_shape(SQUARE, l, image); break;
+    case FRAME: paint_shape(FRAME, l, image); break;
+    case TRIANGLE: paint_shape(TRIANGLE, l, image); break;
+    case PLUS: paint_shape(PLUS, l, image); break;
+    case CROSS: paint_shape(CROSS, l, image); break;
+    case BARS: paint_shape(BARS, l, image); break;
+    case MOON: paint_shape(MOON, l, image); break;
+    default: paint_shape(ARROW, l, image); break;
     }
 }
 
@@ -64,18 +114,14 @@ int ls_shapes_draw(ls_split split, int64_t i, uint8_t image[LS_SHAPES_SIZE * LS_
     float ink = 130.0f + 125.0f * u[7], paper = 60.0f * u[8], slope = 60.0f * (u[9] - 0.5f),
           noise = 20.0f + 60.0f * u[10];
 
-    uint32_t r[4] = { 0 };
-    for (int p = 0; p < LS_SHAPES_SIZE * LS_SHAPES_SIZE; p++) {
-        if (p % 16 == 0)
-            ls_rng_block(key, (uint64_t)i, 3 + (uint64_t)p / 16, r);
-        float dx = (float)(p % LS_SHAPES_SIZE) - cx, dy = (float)(p / LS_SHAPES_SIZE) - cy;
-        float x = (cosine * dx + sine * dy) / (scale * squeeze), y = (cosine * dy - sine * dx) / scale;
-        /* the edge is one pixel wide */
-        float cover = min2(max2(0.5f - distance_to(shape, x, y, stroke) * scale, 0.0f), 1.0f);
-        float grain = (float)(r[p % 16 / 4] >> p % 4 * 8 & 255) * (1.0f / 255.0f) - 0.5f;
-        float value = paper + (ink - paper) * cover + slope * dx * (1.0f / 14.0f) + noise * grain;
-        image[p] = (uint8_t)min2(max2(value, 0.0f), 255.0f);
+    look l = { cx, cy, scale, squeeze, stroke, sine, cosine, ink, paper, slope, noise, { 0 } };
+    for (int p = 0; p < LS_SHAPES_SIZE * LS_SHAPES_SIZE; p += 16) {
+        uint32_t r[4];
+        ls_rng_block(key, (uint64_t)i, 3 + (uint64_t)p / 16, r);
+        for (int k = 0; k < 16; k++)
+            l.grain[p + k] = (float)(r[k / 4] >> k % 4 * 8 & 255) * (1.0f / 255.0f) - 0.5f;
     }
+    paint(shape, &l, image);
     return shape;
 }
 

@@ -6,8 +6,8 @@ golden=$2
 
 cat >mlp.yaml <<EOT
 run: {seed: 5}
-model: {type: mlp, hidden: [32, 16]}
-data: {type: shapes}
+model: {type: mlp, image_size: 8, hidden: [32, 16]}
+data: {type: mnist, path: pictures}
 train: {steps: 6, global_batch: 64, micro_batch: 8, clip_norm: 1}
 optimizer: {type: adamw, lr: 1e-3, ema_decay: 0.9}
 eval: {every_epochs: 1, ema: true}
@@ -23,6 +23,7 @@ parallel: {units: "class:Qwen2DecoderLayer"}
 threads: 1
 EOT
 idx_data data 40 24 8
+idx_data pictures 400 200 8
 resnet="resnet18-mnist --set data.path=data --set model.image_size=8 --set train.global_batch=16 --set train.micro_batch=4 --set train.steps=3 --set threads=1"
 vit="vit-fashion-mnist --set data.path=data --set model.image_size=8 --set model.patch_size=4 --set train.global_batch=16 --set train.micro_batch=4 --set train.steps=3 --set threads=1"
 
