@@ -26,6 +26,10 @@ typedef struct ls_args {
     char *made[LS_MAX_ARGS]; /* the texts of `sets` and `words` that are malloc'ed */
 } ls_args;
 
+/* Which of the processes that mpirun, srun or torchrun started do the work of a verb. The others end at once.
+ */
+typedef enum ls_verb_tasks { LS_TASKS_FIRST, LS_TASKS_FIRST_OF_HOST, LS_TASKS_ALL } ls_verb_tasks;
+
 typedef struct ls_verb {
     const char *name;
     /* "RECIPE", "[STORAGE]"; "[--] ...": its first word is a program, and all behind it is that one's */
@@ -37,6 +41,7 @@ typedef struct ls_verb {
     const char *examples;         /* lines "command  # what it does" */
     const ls_option_row *options; /* its own; ended by name NULL */
     ls_status (*run)(const ls_args *a, const ls_ui *ui);
+    ls_verb_tasks tasks; /* all: as ranks, or to refuse */
 } ls_verb;
 
 /* runs: all runs of a folder; with `metrics` those of one run */

@@ -10,6 +10,7 @@
 #include "cli.h"
 #include "comm/launched.h"
 #include "launch/launch.h"
+#include "launch/rank.h"
 #include "launch/supervise.h"
 
 static int exit_status(ls_status s)
@@ -42,6 +43,8 @@ static int run_verb(const ls_verb *verb, int argc, char **argv)
     static ls_args a; /* kilobytes: not on the stack */
     ls_terminal_opts options = { .level = LS_INFO };
     ls_ui ui;
+    if (verb->tasks != LS_TASKS_ALL && !ls_rank_is_first(verb->tasks == LS_TASKS_FIRST_OF_HOST))
+        return LS_EXIT_DONE;
     if (ls_launch_rank() >= 0)
         prctl(PR_SET_NAME, program_invocation_short_name); /* started through /proc/self/exe, it would be
                                                               "exe" to ps and top */

@@ -127,7 +127,7 @@ const ls_verb LS_VERBS[] = {
                     "page of memory and a page of the step to RUN/log, and print the costliest ops" },
           RECIPE_PLACES(ls_train_opts),
           END },
-      ls_verb_train },
+      ls_verb_train, LS_TASKS_ALL },
     { "sweep", "RECIPE", 1, 1, true, "train a model under several settings, and compare them",
       "Trains RECIPE once for each combination of the values that --set lists, or for --random N draws.\n"
       "A value with commas stands in brackets or quotes. LOW..HIGH is a range for --random, logarithmic\n"
@@ -157,7 +157,7 @@ const ls_verb LS_VERBS[] = {
             .help = "train only run N, counted from 0, as a task of an array job" },
           JSON(ls_sweep_opts),
           END },
-      ls_verb_sweep },
+      ls_verb_sweep, LS_TASKS_ALL },
     { "launch", "[--] PROGRAM [WORD...]", 1, 1, false,
       "start your own program on several ranks, watch and restart it",
       "Starts PROGRAM once for each rank and gives each rank its share of the cores, as torchrun does. The\n"
@@ -182,7 +182,7 @@ const ls_verb LS_VERBS[] = {
           { CORES, LS_OPTION_INT, "C", AT(ls_launch_command_opts, cores), NULL, 1, INFINITY, ITS_SHARE,
             .help = CORES_HELP },
           END },
-      ls_verb_launch },
+      ls_verb_launch, LS_TASKS_ALL },
     { "eval", "RUN|CHECKPOINT|FOLDER|RECIPE", 1, 1, true, "compute loss and metrics on the evaluation split",
       "Computes the loss and the metrics of a checkpoint over the whole evaluation split. Every sample\n"
       "counts exactly once, with any number of ranks. RECIPE stands for the run that it trained. By\n"
@@ -204,7 +204,7 @@ const ls_verb LS_VERBS[] = {
                                RECIPE_PLACES(ls_eval_opts),
                                JSON(ls_eval_opts),
                                END },
-      ls_verb_eval },
+      ls_verb_eval, LS_TASKS_ALL },
 #include "verbs_text.inc"
     { "data", "RECIPE", 1, 1, true, "show the samples that the model will see",
       "Prints the fields of a sample, the classes of the whole split, and the first samples of an epoch,\n"
@@ -222,7 +222,7 @@ const ls_verb LS_VERBS[] = {
                                { "--out", LS_OPTION_FILE, "FILE", AT(ls_data_opts, out), .page = true,
                                  .help = "write a page, FILE.html" },
                                END },
-      ls_verb_data },
+      ls_verb_data, LS_TASKS_FIRST },
     { "plan", "RECIPE", 1, 1, true, "print memory, traffic and time of a step, without running it",
       "Compiles the step for any number of ranks and prints what a rank needs: memory by category and its\n"
       "peak, collectives, FLOPs, bytes and the estimated time. It starts no rank and reads no data.\n"
@@ -262,7 +262,7 @@ const ls_verb LS_VERBS[] = {
           HOSTS(ls_plan_command_opts, where.ranks_per_host),
           JSON(ls_plan_command_opts),
           END },
-      ls_verb_plan },
+      ls_verb_plan, LS_TASKS_FIRST },
     { "explain", "RECIPE", 1, 1, true, "print the compiled step, op by op",
       "Prints the step as a rank runs it: every kernel call with its shapes, memory and cost, and every\n"
       "collective with its unit, its bytes and the kernels that it overlaps. Repeated blocks are shown\n"
@@ -289,7 +289,7 @@ const ls_verb LS_VERBS[] = {
           HOSTS(ls_explain_opts, ranks_per_host),
           JSON(ls_explain_opts),
           END },
-      ls_verb_explain },
+      ls_verb_explain, LS_TASKS_FIRST },
     { "export", "RUN|CHECKPOINT", 1, 1, false, "write the weights as .safetensors, .pt, .gguf or a folder",
       "The name of the target says what it writes, with all weights:\n"
       "  FILE.safetensors, FILE.pt  one file; PyTorch reads the second with torch.load(weights_only=True)\n"
@@ -337,7 +337,7 @@ const ls_verb LS_VERBS[] = {
             .help = "leave out parameters that train.freeze froze" },
           { FLAG("--force", ls_export_opts, force), .help = "replace an existing file, model or directory" },
           END },
-      ls_verb_export },
+      ls_verb_export, LS_TASKS_FIRST },
     { "inspect", "PATH", 1, 1, true, "show what is in a checkpoint, weight file, run or recipe",
       "Prints the tensors of a checkpoint, a weight file or a run with their types and shapes, and the\n"
       "module tree with the numbers of parameters. It executes nothing in PyTorch's files. Of a recipe it\n"
@@ -357,7 +357,7 @@ const ls_verb LS_VERBS[] = {
             .help = "in a PyTorch directory: only names with this prefix, such as app." },
           JSON(ls_inspect_opts),
           END },
-      ls_verb_inspect },
+      ls_verb_inspect, LS_TASKS_FIRST },
     { "recipe", "[RECIPE]", 0, 1, true, "print all keys of a recipe, and where each value was set",
       "Prints every key of the recipe with its value and, as a comment, where the value was set: in which\n"
       "line of a file, on the command line, or as a default. Without RECIPE it lists the bundled recipes.",
@@ -372,7 +372,7 @@ const ls_verb LS_VERBS[] = {
                     "a module's shared object in place of RECIPE, its keys" },
           { "--source", LS_OPTION_FLAG, .help = "print a bundled recipe as it was written" },
           END },
-      ls_verb_recipe },
+      ls_verb_recipe, LS_TASKS_FIRST },
     { "runs", "[STORAGE]", 0, 1, false, "list runs and their states, or the metrics of one",
       "Lists the runs in STORAGE (default: runs) with state, last step and loss, metrics of the last\n"
       "evaluation, restarts and newest checkpoint. --html writes a page with the curves of all runs in\n"
@@ -396,7 +396,7 @@ const ls_verb LS_VERBS[] = {
             .help = "write a page: all runs, their curves, the keys in which they differ" },
           JSON(ls_runs_opts),
           END },
-      ls_verb_runs },
+      ls_verb_runs, LS_TASKS_FIRST },
     { "verify", "RUN", 1, 1, true, "train steps of a run again, and compare the bits",
       "Trains steps of RUN again, from one of its checkpoints or from the beginning, and compares every\n"
       "loss, every metric, and the digests of weights and optimizer at each checkpoint. It needs RUN's\n"
@@ -420,7 +420,7 @@ const ls_verb LS_VERBS[] = {
                                RECIPE_PLACES(ls_verify_opts),
                                JSON(ls_verify_opts),
                                END },
-      ls_verb_verify },
+      ls_verb_verify, LS_TASKS_ALL },
     { "watch", "[RUN]", 0, 1, false, "follow a run on the terminal while it trains",
       "Shows the loss curves, speed, time left, the last evaluation, the ranks with their memory and\n"
       "waits, checkpoints, restarts and warnings, and draws them again every second. RUN is the folder of\n"
@@ -432,11 +432,12 @@ const ls_verb LS_VERBS[] = {
       "lockstep watch vit-fashion-mnist --once > now.txt",
       (const ls_option_row[]){
           { "--once", LS_OPTION_FLAG, .help = "print the numbers once, without charts, and exit" }, END },
-      ls_verb_watch },
+      ls_verb_watch, LS_TASKS_FIRST },
     { "new", "DIR", 1, 1, false, "make a project with a model of your own",
       "Writes a folder with a model in C, the data that it makes, a Makefile, a recipe and a README. It\n"
       "trains in seconds. Replace its layers, its loss and its samples with your own.",
-      "lockstep new mine && cd mine && make && lockstep train recipe.yaml", NULL, ls_verb_new },
+      "lockstep new mine && cd mine && make && lockstep train recipe.yaml", NULL,
+      ls_verb_new, LS_TASKS_FIRST },
     { "get", "NAME [FILE...]", 1, LS_MAX_ARGS, false, "download a model or a data set from Hugging Face",
       "Downloads the configuration, the tokenizer and the weights of the model OWNER/NAME, or all files of\n"
       "datasets/OWNER/NAME, as in the addresses of huggingface.co. FILE, which may contain * and ?, names\n"
@@ -457,7 +458,7 @@ const ls_verb LS_VERBS[] = {
           { FLAG("--list", ls_get_opts, list), .help = "list the files, download nothing" },
           JSON(ls_get_opts),
           END },
-      ls_verb_get },
+      ls_verb_get, LS_TASKS_FIRST_OF_HOST },
     { "doctor", "", 0, 0, false, "show what this machine offers and what is missing",
       "Prints CPU features, cores, memory, limits, the optional parts of this build, libraries and data\n"
       "sets. It measures kernels and collectives and stores the results for `plan`, unless two threads\n"
@@ -477,7 +478,7 @@ const ls_verb LS_VERBS[] = {
             .help = "fail unless these parts can be used, such as mpi,hdf5 (Parts lists all)" },
           { "--json", LS_OPTION_FLAG, .help = "the result as JSON" },
           END },
-      ls_verb_doctor },
+      ls_verb_doctor, LS_TASKS_ALL },
     END
 };
 

@@ -1,16 +1,16 @@
 /* fault.c - makes a rank slow, lost or dead on purpose. Tests use it to see what the other ranks then report,
  * and to check the access rules for operands. It counts the starts and waits of collectives and the halves of
  * fences (ls_axis_arrive, ls_axis_fence). Failing system calls are the business of base/fault.h. Or it makes
- * a rank's memory wrong: a bit of a weight flips, and no rank
- * notices.
+ * a rank's memory wrong: a bit of a weight flips, and no rank notices.
  *
  *   LOCKSTEP_FAULT = KIND@WHERE[:rank=R][:seconds=S][:seed=N]
  *
  * KIND is delay, drop, kill, stop or flip. WHERE is the number of the call, from 0, or `random`: one call in
  * eight, drawn from seed and rank; a random delay lasts up to S. Without rank= it happens on every rank.
  * stop@join happens before the rank joins the group, and needs rank=.
- * Of flip, WHERE is the number of a step of this attempt, from 1, and seed chooses the weight.
- * "kill@12:rank=1", "delay@random:seconds=0.01:seed=3", "flip@5:rank=1". */
+ * Of flip, WHERE is the number of a step of this attempt, from 1, and seed chooses the weight. It also
+ * happens in a run of one process; there the others are refused. "kill@12:rank=1",
+ * "delay@random:seconds=0.01:seed=3", "flip@5:rank=1". */
 #include "fault.h"
 
 #include <signal.h>
@@ -31,6 +31,8 @@ struct ls_fault_plan {
     int64_t calls;
     ls_rng_key key;
 };
+
+static struct ls_fault_plan alone; /* of a process without a group: nothing, or a flip */
 
 ls_status ls_group_inject(ls_group *g, const ls_fault *f)
 {
@@ -87,7 +89,7 @@ ls_status ls_fault_point(ls_group *g)
 
 bool ls_fault_flips(ls_group *g, uint64_t *which)
 {
-    struct ls_fault_plan *p = g ? g->fault : NULL;
+    struct ls_fault_plan *p = g ? g->fault : &alone;
     if (!p || p->fault.kind != LS_FAULT_FLIP || ++p->calls != p->fault.at)
         return false;
     *which = p->fault.seed;
@@ -156,23 +158,49 @@ void ls_fault_before_join(int rank)
         raise(SIGSTOP);
 }
 
-ls_status ls_group_inject_from_environment(ls_group *g)
+/* Reads LOCKSTEP_FAULT for rank `rank`. *mine: it is set, and is that rank's. */
+static ls_status read_fault(bool *mine, ls_fault *f, int rank)
 {
     const char *text = getenv("LOCKSTEP_FAULT"), *rest = text ? strchr(text, '@') : NULL;
-    ls_fault f = { .seconds = 1 };
-    long long rank = g->rank;
+    long long of = rank;
+    *f = (ls_fault){ .seconds = 1 };
+    *mine = false;
     if (!text || !*text || !strncmp(text, "stop@join:rank=", 15))
         return LS_OK;
-    if (!rest || !parse_kind(text, (size_t)(rest - text), &f.kind) || !parse_where(rest + 1, &f.at, &rest))
+    if (!rest || !parse_kind(text, (size_t)(rest - text), &f->kind) || !parse_where(rest + 1, &f->at, &rest))
         return malformed(text);
     while (*rest) {
         int used = 0;
-        if (sscanf(rest, ":rank=%lld%n", &rank, &used) != 1 && !parse_seconds(rest, &f.seconds, &used) &&
-            sscanf(rest, ":seed=%lu%n", &f.seed, &used) != 1)
+        if (sscanf(rest, ":rank=%lld%n", &of, &used) != 1 && !parse_seconds(rest, &f->seconds, &used) &&
+            sscanf(rest, ":seed=%lu%n", &f->seed, &used) != 1)
             return malformed(text);
         rest += used;
     }
-    if (f.kind == LS_FAULT_FLIP && f.at < 1) /* steps count from 1 */
+    if (f->kind == LS_FAULT_FLIP && f->at < 1) /* steps count from 1 */
         return malformed(text);
-    return rank == g->rank ? ls_group_inject(g, &f) : LS_OK;
+    *mine = of == rank;
+    return LS_OK;
+}
+
+ls_status ls_group_inject_from_environment(ls_group *g)
+{
+    ls_fault f;
+    bool mine;
+    LS_TRY(read_fault(&mine, &f, g->rank));
+    return mine ? ls_group_inject(g, &f) : LS_OK;
+}
+
+ls_status ls_fault_alone(void)
+{
+    ls_fault f;
+    bool mine;
+    LS_TRY(read_fault(&mine, &f, 0));
+    if (mine && f.kind != LS_FAULT_FLIP)
+        return ls_fail(
+            LS_E_USAGE,
+            "LOCKSTEP_FAULT=%s: it happens in a collective, and one process makes none: --workers 2, or flip",
+            getenv("LOCKSTEP_FAULT"));
+    if (mine)
+        alone = (struct ls_fault_plan){ .fault = f };
+    return LS_OK;
 }

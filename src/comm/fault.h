@@ -25,10 +25,13 @@ ls_status ls_group_inject(ls_group *g, const ls_fault *f);
 /* Reads LOCKSTEP_FAULT="kill@12:rank=1" (fault.c has the syntax); does nothing if it is not set. LS_E_USAGE
  * if it is malformed. Local. */
 ls_status ls_group_inject_from_environment(ls_group *g);
+/* The same for a process that trains without a group: LS_E_USAGE for what needs other ranks. */
+ls_status ls_fault_alone(void);
 /* LOCKSTEP_FAULT=stop@join:rank=R stops this process, in the first attempt. Local. */
 void ls_fault_before_join(int rank);
 
-/* Called once after each step. True: flip a bit of the weight that `which` chooses. g NULL: false. Local. */
+/* Called once after each step. True: flip a bit of the weight that `which` chooses. g NULL: as
+ * ls_fault_alone found. Local. */
 bool ls_fault_flips(ls_group *g, uint64_t *which);
 ls_status ls_fault_point(ls_group *g);      /* every start and wait passes here */
 ls_status ls_call_point(const ls_group *g); /* the same for the fault points of base/fault.h; exchanges too */

@@ -63,6 +63,12 @@ ls_status ls_rank_alone(const char *refusal)
     return s == LS_OK ? s : say_once(s);
 }
 
+bool ls_rank_is_first(bool of_each_host)
+{
+    const bool first = ls_environment_number() == 0;
+    return first || (of_each_host && ls_environment_local_rank() == 0);
+}
+
 ls_status ls_rank_join(ls_group **g, const ls_ui *ui)
 {
     bool ignored, *silent = ui->silent ? ui->silent : &ignored;

@@ -6,6 +6,7 @@
 #include "commands.h"
 #include "launch/controller.h"
 #include "launch/hosts.h"
+#include "launch/rank.h"
 #include "launch/run_account.h"
 
 typedef struct choice {
@@ -72,6 +73,9 @@ ls_status ls_launch_command(const ls_launch_command_opts *o, const ls_ui *ui)
 {
     char *path;
     choice c = { .o = o };
+    LS_TRY(ls_rank_alone(
+        "launch starts the ranks itself: call it once, without mpirun, srun or torchrun; --workers N "
+        "and --hosts say how many"));
     LS_TRY(ls_hosts_read(&c.hosts, &o->hosts));
     ls_status s = ls_launch_find(&path, o->program[0]);
     if (s == LS_OK)

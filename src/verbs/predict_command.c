@@ -15,6 +15,7 @@
 #include "data/image_view.h"
 #include "generate_command.h"
 #include "input_files.h"
+#include "launch/rank.h"
 #include "outputs_command.h"
 #include "screen/table.h"
 #include "split_choice.h"
@@ -426,6 +427,8 @@ ls_status ls_predict_command(const ls_predict_opts *o, const ls_ui *ui)
     const char *dot = o->out ? strrchr(o->out, '.') : NULL;
     if (o->prompt)
         return ls_generate_command(o, ui);
+    if (!ls_rank_is_first(false)) /* only --prompt is a matter of several ranks */
+        return LS_OK;
     ls_status s = ls_input_files(&files, o->n_inputs, o->inputs);
     with_files.n_inputs = (int)files.n;
     with_files.inputs = (const char *const *)files.at;

@@ -1,6 +1,5 @@
 /* train_command.c - `lockstep train`: recipe -> ranks -> data -> compiled step -> run directory -> loop ->
- * report. The process that the user started is the only rank, or one of those that mpirun or the like
- * started, or the parent of the ranks that it starts itself (launch.h). */
+ * report. The user's process is the only rank, a rank of mpirun or the like, or their parent (launch.h). */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,6 +11,7 @@
 #include "base/log.h"
 #include "base/str.h"
 #include "data/image_set.h"
+#include "comm/fault.h"
 #include "comm/launched.h"
 #include "metrics_table.h"
 #include "recipe/recipe_fields.h"
@@ -229,7 +229,7 @@ static ls_status join_or_start(training *t, const ls_train_opts *o, const ls_ui 
     *over = workers > 1 || t->workers.hosts || r->cores_per_worker ||
             (r->failure.max_failures && !o->dry_run);
     if (!*over)
-        return LS_OK;
+        return ls_fault_alone();
     LS_TRY(find_checkpoint(t, o)); /* so that a wrong --resume fails before ranks start */
     const ls_launch_opts ranks = { .ranks = workers,
                                    .stall = r->failure.stall_seconds,

@@ -306,7 +306,7 @@ static void print_count(FILE *out, int64_t n, const char *one, const char *many,
 /* Steps behind the last that is compared; with --to nobody asks for them. */
 static int64_t rest(const verification *v)
 {
-    return v->o->to > 0 || v->rows.most < v->to ? 0 : v->rows.most - v->to;
+    return v->o->to > 0 || v->rows.last < v->to ? 0 : v->rows.last - v->to;
 }
 
 static ls_status verify_json(const verification *v, const ls_verify_result *r, FILE *out)
@@ -371,7 +371,7 @@ static ls_status verify_tell(const verification *v, const ls_verify_result *r, c
     if (rest(v))
         fprintf(ui->out,
                 "        steps %" PRId64 " to %" PRId64 " have no digest behind them and are not compared\n",
-                v->to + 1, v->rows.most);
+                v->to + 1, v->rows.last);
     return LS_OK;
 }
 

@@ -51,6 +51,7 @@ static ls_status take(ls_verify_rows *r, json_t *row)
         if (attempt > r->attempt)
             drop_from(r, step);
         r->attempt = attempt;
+        r->last = step;
         r->most = step > r->most ? step : r->most;
     }
     for (int k = 0; k < LS_VERIFY_KINDS && name; k++) {

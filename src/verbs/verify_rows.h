@@ -15,9 +15,10 @@ typedef struct ls_verify_rows {
     json_t *of[LS_VERIFY_KINDS]; /* by step, as text: the row. An attempt that repeats steps replaces them and
                                     those behind them */
     int64_t first;               /* the first step that has a row */
-    int64_t most;                /* the last step that has or had a row */
-    int64_t attempt;             /* of the last row of a step */
-    int64_t changed;             /* behind this step recipe or data were changed, the last time; 0: never */
+    int64_t last;                /* the last step that has a row */
+    int64_t most;    /* the last step that has one, also of an attempt that a later one replaced */
+    int64_t attempt; /* of the last row of a step */
+    int64_t changed; /* behind this step recipe or data were changed, the last time; 0: never */
 } ls_verify_rows;
 
 /* Reads RUN/metrics.jsonl. Release it also after a failure. Local. */
