@@ -11,14 +11,20 @@
 #define PAUSE 0.5      /* seconds before the first restart; each later pause is twice as long */
 #define PAUSE_MAX 30.0 /* the longest pause */
 #define TICK 0.1       /* seconds between two looks for a request to stop */
+enum {
+    WAITS = 20
+}; /* failures in a row that are not counted, because Slurm has not noticed that a host died */
 
 typedef struct controller {
     const ls_control_opts *o;
     ls_launch_opts next; /* of the next attempt */
     int failures, growths;
     bool grows;         /* the ranks were asked to stop, because there is room for more */
-    char why[512];      /* why there is */
-    bool spared;        /* the last attempt failed when hosts had just come back */
+    ls_more more;       /* why there is */
+    int failed_host;    /* of the last attempt (ls_launch_opts) */
+    const char *spared; /* why the failure of the last attempt is not counted; NULL: it is */
+    bool unstarted;     /* in the last attempt (ls_launch_opts) */
+    int waits;          /* how often in a row a failure was not counted for that */
     bool out_of_memory; /* the kernel killed a rank of the last attempt for lack of memory */
     bool unchosen;      /* the number of ranks of the next attempt is not known yet */
 } controller;
@@ -81,19 +87,34 @@ static ls_status describe_loss(const controller *c, ls_restart *r, char text[128
     return LS_OK;
 }
 
+/* The user has asked, after the ranks had ended. */
+static ls_status stopped_before(const controller *c, const ls_restart *r)
+{
+    char what[160];
+    if (c->grows)
+        snprintf(what, sizeof what, "stopped on request, and not started again");
+    else
+        snprintf(what, sizeof what, "stopped on request before restart %d", r->number);
+    return r->step >= 0 ? ls_fail(LS_E_STOPPED, "%s; start it again to continue from step %lld", what,
+                                  (long long)r->step)
+                        : ls_fail(LS_E_STOPPED, "%s", what);
+}
+
 static ls_status wait_for_next(controller *c, const char *cause)
 {
     char text[4096], of[32] = "", from[128], workers[96];
     ls_restart r = { .cause = cause,
                      .grown = c->grows,
                      .number = c->failures + c->growths,
-                     .pause = c->grows ? 0 : ls_control_pause(c->failures),
+                     .pause = c->grows ? 0 : ls_control_pause(c->failures + c->waits),
                      .text = text };
     LS_TRY(describe_loss(c, &r, from));
-    ls_status s = choose_workers(c, workers);
-    if (!may_pass(s)) /* else hosts that do not answer now may answer after the pause */
+    ls_status s = c->grows && stop_wanted(c) ? LS_E_STOPPED : choose_workers(c, workers);
+    if (s == LS_E_STOPPED && c->grows)
+        return stopped_before(c, &r);
+    if (!may_pass(s) && s != LS_E_STOPPED) /* else hosts that do not answer now may answer after the pause */
         LS_TRY(s);
-    if (c->unchosen)
+    if (c->unchosen && s != LS_E_STOPPED)
         snprintf(workers, sizeof workers, ", if there are hosts that answer then");
     r.workers = c->next.ranks;
     if (c->o->max_failures > 0)
@@ -101,22 +122,15 @@ static ls_status wait_for_next(controller *c, const char *cause)
     if (c->grows)
         snprintf(text, sizeof text, "%.3700s; continues%s%s", cause, from, workers);
     else if (c->spared)
-        ls_snprintf(text, sizeof text,
-                    "%.3600s; that is not counted, because a host had just come back; continues in %g s%s%s",
-                    cause, r.pause, from, workers);
+        ls_snprintf(text, sizeof text, "%.3600s; that is not counted, because %s; continues in %g s%s%s",
+                    cause, c->spared, r.pause, from, workers);
     else
         ls_snprintf(text, sizeof text, "%.3700s; restart %d%s in %g s%s%s", cause, c->failures, of, r.pause,
                     from, workers);
     ls_log(c->grows ? LS_INFO : LS_WARN, "%s", text);
     LS_TRY(c->o->account->restart(c->o->account->context, &r));
     pause_for(c, r.pause);
-    if (!stop_wanted(c))
-        return LS_OK;
-    return r.step >= 0
-               ? ls_fail(LS_E_STOPPED,
-                         "stopped on request before restart %d; start it again to continue from step %lld",
-                         r.number, (long long)r.step)
-               : ls_fail(LS_E_STOPPED, "stopped on request before restart %d", r.number);
+    return stop_wanted(c) ? stopped_before(c, &r) : LS_OK;
 }
 
 /* Called between two attempts. LS_OK: the next one begins. */
@@ -124,7 +138,7 @@ static ls_status after_attempt(controller *c, ls_status s)
 {
     char cause[4096], message[4096];
     const ls_account *a = c->o->account;
-    snprintf(cause, sizeof cause, "%s", c->grows ? c->why : ls_error_message());
+    snprintf(cause, sizeof cause, "%s", c->grows ? c->more.why : ls_error_message());
     LS_TRY(a->open(a->context));
     s = c->o->max_failures >= 0 && c->failures > c->o->max_failures ? give_up(c, s, cause)
                                                                     : wait_for_next(c, cause);
@@ -157,24 +171,57 @@ static ls_status end_as_failed(const controller *c, ls_status s)
 static bool grows(void *context)
 {
     controller *c = context;
-    c->grows = c->o->more(c->o->context, c->next.ranks, c->why);
+    c->grows = c->o->more(c->o->context, c->next.ranks, &c->more);
+    if (c->grows && c->o->account->tell_next(c->o->account->context, c->more.next) != LS_OK) {
+        ls_log_warn("%s, and the run stays on %d worker%s: %s", c->more.why, c->next.ranks,
+                    c->next.ranks == 1 ? "" : "s", ls_error_message());
+        c->grows = false;
+    }
     if (c->grows)
-        ls_log_info("%s: the run is saved after this step, and continues there as well", c->why);
+        ls_log_info("%s: the run is saved after this step, and continues there as well", c->more.why);
     return c->grows;
 }
 
-/* Whether the attempt, which ended with s, failed before a step when hosts had just come back, as where
- * another version is installed there. That must not end a run that works on the others. */
+/* Called after an attempt that ended with s. Whether it failed on hosts that had come back, as where another
+ * version is installed there, or where a host comes and goes. That must not end a run that works on the
+ * others. */
 static bool judge(const controller *c, ls_status s)
 {
     const ls_account *a = c->o->account;
-    return c->o->judge && c->o->judge(c->o->context, s == LS_E_STOPPED || a->worked(a->context), may_pass(s));
+    const ls_attempt_end end = { .worked = s == LS_E_STOPPED || a->worked(a->context),
+                                 .may_pass = may_pass(s),
+                                 .host = c->failed_host };
+    return c->o->judge && c->o->judge(c->o->context, &end);
+}
+
+/* Why a failure s is not counted. Slurm may take minutes to notice that a host has died (SlurmdTimeout), and
+ * until then it starts no ranks there. */
+static const char *not_counted(controller *c, ls_status s)
+{
+    const ls_account *a = c->o->account;
+    if (judge(c, s))
+        return "a host had just come back";
+    c->waits = a->worked(a->context) ? 0 : c->waits;
+    if (!c->unstarted || !c->next.restart || !may_pass(s) || c->waits == WAITS)
+        return NULL;
+    c->waits++;
+    return "Slurm did not start all ranks";
+}
+
+/* Whether the ranks have stopped because they were asked to, for a larger attempt. They may have ended before
+ * they were asked, by themselves or at a limit of time. */
+static bool has_grown(const controller *c, ls_status s)
+{
+    const ls_account *a = c->o->account;
+    return c->grows && a->heard_next(a->context) && s == LS_E_STOPPED;
 }
 
 ls_status ls_control(const ls_control_opts *o)
 {
     controller c = { .o = o, .next = o->ranks };
     c.next.out_of_memory = &c.out_of_memory;
+    c.next.failed_host = &c.failed_host;
+    c.next.unstarted = &c.unstarted;
     if (o->more) {
         c.next.leave = grows;
         c.next.leave_context = &c;
@@ -182,6 +229,7 @@ ls_status ls_control(const ls_control_opts *o)
     for (;; c.next.restart = c.failures + c.growths) {
         o->account->begin(o->account->context);
         c.out_of_memory = false;
+        c.failed_host = -1;
         c.grows = false;
         char ignored[96];
         ls_status s = c.unchosen ? choose_workers(&c, ignored) : LS_OK;
@@ -189,19 +237,21 @@ ls_status ls_control(const ls_control_opts *o)
             return end_as_stopped(&c);
         if (s == LS_OK)
             s = ls_launch(&c.next);
-        c.grows = c.grows && s == LS_E_STOPPED && !stop_wanted(&c);
-        c.spared = false;
+        else
+            c.unstarted = false;
+        c.grows = has_grown(&c, s);
+        c.spared = NULL;
         if (c.grows) {
             c.growths++;
             judge(&c, s);
         } else {
             if (s == LS_OK || s == LS_E_STOPPED)
                 return s;
-            c.spared = judge(&c, s);
+            c.spared = not_counted(&c, s);
             if (!c.spared && (!may_pass(s) || o->max_failures == 0))
                 return end_as_failed(&c, s);
-            c.failures += !c.spared;
-            c.growths += c.spared;
+            c.failures += c.spared == NULL;
+            c.growths += c.spared != NULL;
         }
         LS_TRY(after_attempt(&c, s));
     }

@@ -19,8 +19,11 @@ typedef struct ls_restart {
  * parent owns the directory. */
 typedef struct ls_account {
     void *context;
-    void (*begin)(void *context);  /* called when an attempt begins */
-    bool (*worked)(void *context); /* whether it has recorded anything since, as a step */
+    void (*begin)(void *context); /* called when an attempt begins */
+    /* Tells rank 0, which is asked to stop, what is started then (record/next_attempt.h). */
+    ls_status (*tell_next)(void *context, const char *next);
+    bool (*heard_next)(void *context); /* whether it has stopped for that; called when all have ended */
+    bool (*worked)(void *context);     /* whether it has recorded anything since, as a step */
     ls_status (*open)(void *context);
     ls_status (*find_loss)(void *context, ls_restart *r); /* fills step and lost */
     ls_status (*restart)(void *context, const ls_restart *r);
@@ -31,6 +34,12 @@ typedef struct ls_account {
     void (*end)(void *context, ls_status s, const char *cause);
 } ls_account;
 
+/* Why the ranks that run are to stop, and what is started then: "host b answers again", "4 workers on hosts
+ * a, b". */
+typedef struct ls_more {
+    char why[512], next[400];
+} ls_more;
+
 typedef struct ls_control_opts {
     ls_launch_opts ranks; /* of the first attempt */
     int64_t max_failures; /* -1: no limit */
@@ -39,12 +48,12 @@ typedef struct ls_control_opts {
     /* Chooses the number of ranks of the next attempt, at most `most` (0: no limit). NULL: as many as before.
      */
     ls_status (*choose)(void *context, int most, int *workers);
-    /* Whether there is room for more than `workers` ranks now; writes why. Asked often while ranks run, and
-     * does not wait. Then they are asked to stop, and start again. NULL: never */
-    bool (*more)(void *context, int workers, char why[512]);
-    /* Called after an attempt with whether it did a step, and whether its failure may pass. True if it failed
-     * on what `choose` had just added, and will leave out: then the run goes on. NULL: never */
-    bool (*judge)(void *context, bool worked, bool may_pass);
+    /* Whether there is room for more than `workers` ranks now. Asked often while ranks run, and does not
+     * wait. Then they are asked to stop, and start again. NULL: never */
+    bool (*more)(void *context, int workers, ls_more *out);
+    /* Called after an attempt. True if it failed on what `choose` had added, which will be left out when that
+     * comes again: then the failure is not counted. NULL: never */
+    bool (*judge)(void *context, const ls_attempt_end *end);
     void *context;
 } ls_control_opts;
 

@@ -1,17 +1,20 @@
 /* hosts.h - the hosts of the ranks: their names, whether they answer, and how many ranks each gets. */
 #pragma once
 #include <stdbool.h>
+#include "launch.h"
 #include "lockstep/status.h"
 
 typedef struct ls_host {
     char name[256];
     bool here; /* whether it is this host */
     bool answers;
-    char why[512]; /* why it does not answer */
-    int again;     /* how often in a row it has answered since */
-    bool returned; /* it was lost, answers again, and has not yet done a step since */
-    int failed;    /* how many attempts have failed since, before a step */
-    bool refused;  /* therefore it is not used again, and not asked */
+    char why[512];  /* why it does not answer */
+    int again;      /* how often in a row it has answered since */
+    bool returned;  /* it was lost, answers again, and has not yet done a step since */
+    int failed;     /* how many attempts have failed since, before a step */
+    double back_at; /* when it came back; 0: it was not lost, or has failed since */
+    int lost;       /* how often in a row it has failed soon after it had come back */
+    bool refused;   /* therefore it is not used again, and not asked */
 } ls_host;
 
 typedef struct ls_hosts {
@@ -43,14 +46,16 @@ void ls_hosts_free(ls_hosts **h);
  * LS_E_STOPPED. */
 ls_status ls_hosts_ask(ls_hosts *h, bool all);
 /* Asks those that did not answer whether they do now, every 30 s: call it often, it does not wait. True when
- * one more has come back, which has answered twice in a row. Local. */
+ * one more has come back, which has answered twice in a row. Slurm is not asked: it gives a job no host back.
+ * Local. */
 bool ls_hosts_look_again(ls_hosts *h);
 bool ls_hosts_is_back(const ls_host *host);
 void ls_hosts_stop_asking(ls_hosts *h); /* also forgets how long it has waited */
 
-/* After an attempt. `worked`: it has done steps, so hosts that had returned are like the others. Else they
- * are refused: at once, or if the failure `may_pass` after the second. True if there were any. Local. */
-bool ls_hosts_judge(ls_hosts *h, bool worked, bool may_pass);
+/* After an attempt. If it has done steps, hosts that had returned are like the others. Else they are refused:
+ * at once, or if the failure may pass after the second. A host that comes back and fails within an hour is
+ * refused after the third time. True if the attempt failed because of such hosts. Local. */
+bool ls_hosts_judge(ls_hosts *h, const ls_attempt_end *end);
 
 int ls_hosts_room(const ls_hosts *h); /* the most ranks on the hosts that answer */
 /* Distributes the ranks evenly over as few of these hosts as possible. False: it cannot be done evenly. */

@@ -15,10 +15,14 @@
  * attempts may fail on one that has come back. */
 enum { ENOUGH = 2 };
 
+/* A host that stays for so many seconds is like one that was never lost; one that does not, so many times in
+ * a row, is not used again. */
+#define TRUSTED 3600.0
+enum { TIMES = 3 };
+
 typedef struct ls_hosts_asking {
     ls_commands *running; /* NULL: no question is under way */
-    ls_command *all;      /* [hosts]; in a Slurm job one */
-    ls_str names;         /* Slurm's answer */
+    ls_command *all;      /* [hosts] */
     double pause, next;   /* the time of the next question */
 } ls_hosts_asking;
 
@@ -42,12 +46,10 @@ static void ask(ls_hosts *h)
     ls_hosts_asking *a = h->asking;
     for (int i = 0; i < h->n; i++)
         a->all[i] = (ls_command){ 0 };
-    if (h->slurm)
-        ls_hosts_slurm_question(a->all, &a->names);
-    for (int i = 0; i < h->n && !h->slurm; i++)
+    for (int i = 0; i < h->n; i++)
         if (!h->all[i].answers && !h->all[i].refused)
             ls_hosts_question(&a->all[i], h, &h->all[i]);
-    if (ls_commands_start(&a->running, a->all, h->slurm ? 1 : h->n, LS_HOST_PATIENCE) != LS_OK)
+    if (ls_commands_start(&a->running, a->all, h->n, LS_HOST_PATIENCE) != LS_OK)
         a->next = ls_now() + a->pause;
 }
 
@@ -59,13 +61,10 @@ static bool take_answers(ls_hosts *h)
     ls_commands_end(&a->running);
     for (int i = 0; i < h->n; i++) {
         ls_host *host = &h->all[i];
-        const bool now = !host->answers && !host->refused &&
-                         (h->slurm ? ls_hosts_has_line(ls_str_text(&a->names), host->name)
-                                   : a->all[i].status == 0);
+        const bool now = !host->answers && !host->refused && a->all[i].status == 0;
         host->again = now ? host->again + 1 : 0;
         news = news || host->again == ENOUGH;
     }
-    ls_str_release(&a->names);
     if (news)
         a->pause = a->pause * 2 < PAUSE_MAX ? a->pause * 2 : PAUSE_MAX;
     a->next = ls_now() + a->pause;
@@ -77,7 +76,7 @@ bool ls_hosts_is_back(const ls_host *host) { return host->again >= ENOUGH; }
 bool ls_hosts_look_again(ls_hosts *h)
 {
     bool lost = false;
-    for (int i = 0; i < h->n; i++)
+    for (int i = 0; i < h->n && !h->slurm; i++)
         lost = lost || (!h->all[i].answers && !h->all[i].refused);
     if (!lost || (!h->asking && !(h->asking = begin(h))))
         return false;
@@ -86,26 +85,54 @@ bool ls_hosts_look_again(ls_hosts *h)
     return h->asking->running && ls_commands_over(h->asking->running) && take_answers(h);
 }
 
-bool ls_hosts_judge(ls_hosts *h, bool worked, bool may_pass)
+static void refuse(ls_host *host, const char *why)
+{
+    host->refused = true;
+    host->answers = false;
+    snprintf(host->why, sizeof host->why, "%s", why);
+    ls_log_warn(
+        "host %s is not used again, because %s; to use it, mend it, then stop this command and start it "
+        "again",
+        host->name, why);
+}
+
+/* Whether hosts had returned, and no step was done. */
+static bool judge_returned(ls_hosts *h, const ls_attempt_end *end)
 {
     bool any = false;
     for (int i = 0; i < h->n; i++) {
         ls_host *host = &h->all[i];
         if (!host->returned)
             continue;
-        any = any || !worked;
-        host->failed = worked ? 0 : host->failed + 1;
-        host->returned = !worked;
-        if (worked || (may_pass && host->failed < ENOUGH))
-            continue;
-        host->refused = true;
-        host->answers = false;
-        snprintf(host->why, sizeof host->why, "the run failed before a step when it had come back");
-        ls_log_warn("host %s had come back, and the run failed before a step: the host is not used again; to "
-                    "use it, mend it, then stop this command and start it again",
-                    host->name);
+        any = any || !end->worked;
+        host->failed = end->worked ? 0 : host->failed + 1;
+        host->returned = !end->worked;
+        if (!end->worked && (!end->may_pass || host->failed >= ENOUGH))
+            refuse(host, "it had come back, and the run failed there before a step");
     }
     return any;
+}
+
+/* Whether the host has failed soon after it had come back: it comes and goes. */
+static bool judge_failed(ls_host *host)
+{
+    const bool soon = host->back_at > 0 && ls_now() - host->back_at < TRUSTED;
+    host->back_at = 0;
+    host->lost = soon ? host->lost + 1 : 0;
+    if (host->lost == TIMES)
+        refuse(host, "three times it has come back and failed within an hour");
+    return soon;
+}
+
+bool ls_hosts_judge(ls_hosts *h, const ls_attempt_end *end)
+{
+    ls_host *failed = NULL;
+    for (int i = 0, k = 0; i < h->n && end->host >= 0; i++)
+        if (h->all[i].answers && k++ == end->host)
+            failed = &h->all[i];
+    if (judge_returned(h, end))
+        return true;
+    return failed && end->worked && end->may_pass && judge_failed(failed);
 }
 
 void ls_hosts_stop_asking(ls_hosts *h)
@@ -113,7 +140,6 @@ void ls_hosts_stop_asking(ls_hosts *h)
     if (!h->asking)
         return;
     ls_commands_end(&h->asking->running);
-    ls_str_release(&h->asking->names);
     free(h->asking->all);
     free(h->asking);
     h->asking = NULL;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "base/c_locale.h"
+#include "base/clock.h"
 #include "base/log.h"
 #include "base/slurm.h"
 #include "base/sys.h"
@@ -12,7 +13,7 @@
 
 /* The names of the hosts that the job has now, a line each. One that died is no longer among them when Slurm
  * has noticed it (SlurmdTimeout), if the job was started with --no-kill. SLURM_JOB_NUM_NODES stays. */
-void ls_hosts_slurm_question(ls_command *e, ls_str *names)
+static void slurm_question(ls_command *e, ls_str *names)
 {
     char job[64], ask[200];
     ls_slurm_job(job);
@@ -27,7 +28,7 @@ void ls_hosts_slurm_question(ls_command *e, ls_str *names)
 ls_status ls_hosts_ask_slurm(ls_str *names)
 {
     ls_command e = { 0 };
-    ls_hosts_slurm_question(&e, names);
+    slurm_question(&e, names);
     LS_TRY(ls_commands_run(&e, 1, LS_HOST_PATIENCE, "asking Slurm for the hosts of this job"));
     LS_TRY(ls_str_status(names));
     if (e.status == LS_COMMAND_LATE)
@@ -78,7 +79,7 @@ static ls_status ask_each(ls_hosts *h)
     return s;
 }
 
-bool ls_hosts_has_line(const char *text, const char *line)
+static bool has_line(const char *text, const char *line)
 {
     const size_t n = strlen(line);
     for (const char *at = text; (at = strstr(at, line)); at += n)
@@ -97,7 +98,7 @@ static ls_status ask_slurm_for(ls_hosts *h)
         ls_host *host = &h->all[i];
         if (host->refused)
             continue;
-        host->answers = ls_hosts_has_line(ls_str_text(&names), host->name);
+        host->answers = has_line(ls_str_text(&names), host->name);
         snprintf(host->why, sizeof host->why, "it does not belong to Slurm job %s", job);
     }
     ls_str_release(&names);
@@ -127,6 +128,8 @@ ls_status ls_hosts_ask(ls_hosts *h, bool all)
     for (int i = 0; i < h->n; i++) {
         ls_host *host = &h->all[i];
         host->returned = host->returned && host->answers;
+        if (host->returned)
+            host->back_at = ls_now();
         host->again = 0;
         there += host->answers;
         lost += !host->answers && !host->refused;

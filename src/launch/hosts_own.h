@@ -7,6 +7,4 @@
 
 /* hosts_ask.c */
 void ls_hosts_question(ls_command *e, const ls_hosts *h, const ls_host *host);
-void ls_hosts_slurm_question(ls_command *e, ls_str *names);
 ls_status ls_hosts_ask_slurm(ls_str *names); /* waits for the answer */
-bool ls_hosts_has_line(const char *text, const char *line);

@@ -230,18 +230,23 @@ static int first_sentence(const char *said)
 static void explain_silence(launch *l)
 {
     const int per = l->o->hosts->per, hosts = l->o->hosts->used;
-    int silent = 0, began = 0;
+    int silent = 0, began = 0, first = 0; /* rank of the first silent host */
+    bool unstarted = false;
     ls_str text = { 0 };
     for (int h = 0; h < hosts; h++) {
         bool hello;
         const bool is = host_is_silent(l, h, &hello);
         began += hello || !is;
+        unstarted = unstarted || (is && !hello);
         if (!is)
             continue;
+        first = silent ? first : h * per;
         ls_str_printf(&text, "%shost %s %s ", silent++ ? "; " : "", host_of(l, h * per),
                       hello ? "is gone, with" : "did not start");
         add_ranks(&text, h * per, per);
     }
+    if (l->o->unstarted)
+        *l->o->unstarted = unstarted && l->o->hosts->slurm;
     const char *said = ls_mpirun_words_said(&l->job->heard);
     if (!began) {
         snprintf(l->text, sizeof l->text, "%s did not start the ranks: %.1500s", l->job->command.name,
@@ -258,7 +263,7 @@ static void explain_silence(launch *l)
         snprintf(l->text, sizeof l->text, "%.2000s%s%.*s; the other ranks were stopped", ls_str_text(&text),
                  *said ? ": " : "", first_sentence(said), said);
         l->missed = LS_MISSED_NOT;
-        ls_launch_note(l, 0, LS_E_PEER);
+        ls_launch_note(l, first, LS_E_PEER);
     }
     ls_str_release(&text);
 }

@@ -197,7 +197,7 @@ static void mpich(words *w, const ls_hosts *h, int ranks)
 
 enum { PATIENCE = 60 }; /* seconds that Slurm has to free the hosts from an attempt that failed */
 
-static void slurm(words *w, const ls_hosts *h, int ranks)
+static void slurm(words *w, const ls_hosts *h, int ranks, bool overlap)
 {
     const char *mpi = getenv("SLURM_MPI_TYPE");
     add_hosts(w, h, "--nodelist", false);
@@ -208,6 +208,8 @@ static void slurm(words *w, const ls_hosts *h, int ranks)
     job_add(w, "--cpu-bind=none");
     job_add(w, "--kill-on-bad-exit=1");
     job_add(w, "--immediate=%d", PATIENCE); /* else srun waits without end for a host that is busy or gone */
+    if (overlap)
+        job_add(w, "--overlap");
     job_add(w, "--mpi=%s", mpi && *mpi && strcmp(mpi, "none") ? mpi : "pmix");
 }
 
@@ -234,7 +236,7 @@ ls_status ls_job_command_make(ls_job_command *c, const ls_launch_opts *o)
         c->stop_signal = SIGUSR1; /* the only signal that it passes on */
         c->save_signal = 0;
     } else {
-        slurm(&w, h, o->ranks);
+        slurm(&w, h, o->ranks, o->unstarted && *o->unstarted);
     }
     job_add(&w, "%s", self);
     job_add(&w, "%s", LS_SUPERVISE_WORD);

@@ -13,6 +13,7 @@
 #include "base/sys.h"
 #include "base/sys.h"
 #include "comm/process.h"
+#include "hosts.h"
 #include "launch_own.h"
 
 #define GRACE 1.0 /* seconds that the other ranks have to end by themselves after a failure */
@@ -158,6 +159,8 @@ ls_status ls_launch(const ls_launch_opts *o)
         sigprocmask(SIG_BLOCK, &child_ends, &l.mask_before);
         if (s == LS_OK)
             s = attempt(&l);
+        if (o->failed_host)
+            *o->failed_host = o->hosts && l.failed_at > 0 ? l.failed_rank / o->hosts->per : -1;
         if (o->run)
             ls_shm_watch_run(l.watch, o->run);
         sigprocmask(SIG_SETMASK, &l.mask_before, NULL);

@@ -4,10 +4,18 @@
  * group (ls_group_from_environment). The parent computes nothing. */
 #pragma once
 #include <signal.h>
+#include <stdbool.h>
 #include "lockstep/status.h"
 
 /* Exit statuses of the command and of every rank. They are part of its interface. */
 enum { LS_EXIT_DONE = 0, LS_EXIT_FAILED = 1, LS_EXIT_USAGE = 2, LS_EXIT_STOPPED = 75 };
+
+/* How an attempt has ended. */
+typedef struct ls_attempt_end {
+    bool worked;   /* it did a step */
+    bool may_pass; /* its failure need not repeat */
+    int host;      /* the number of the host whose rank failed, ls_hosts_used; -1: none, or not known */
+} ls_attempt_end;
 
 struct ls_hosts;
 typedef struct ls_launch_opts {
@@ -29,6 +37,11 @@ typedef struct ls_launch_opts {
     void (*pass)(const char *line); /* prints a line that a rank of another host wrote; may be NULL */
     /* becomes true if the kernel killed a rank for lack of memory; may be NULL */
     bool *out_of_memory;
+    /* Becomes true if Slurm did not start all ranks, as where a host has died and Slurm does not know it yet.
+     * If it is true at the beginning, srun does not wait for the steps of earlier attempts: Slurm takes those
+     * of a host that was started again for running, without end. May be NULL */
+    bool *unstarted;
+    int *failed_host; /* becomes the number of the host whose rank failed, -1 if none is; may be NULL */
     /* [LS_RUN_PATH_BYTES] becomes the run directory that a user's program had open when it ended, or in which
      * it failed; "": none. May be NULL */
     char *run;

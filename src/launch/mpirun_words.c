@@ -75,7 +75,8 @@ static bool is_its_own(const ls_mpirun_words *w, const char *line)
     for (size_t i = 0; i < sizeof BEGINNINGS / sizeof BEGINNINGS[0]; i++)
         if (begins(line, BEGINNINGS[i]))
             return true;
-    return w->name && begins(line, w->name) && line[strlen(w->name)] == ':';
+    const char *slash = w->name ? strrchr(w->name, '/') : NULL, *name = slash ? slash + 1 : w->name;
+    return name && begins(line, name) && line[strlen(name)] == ':'; /* it leaves out its folder */
 }
 
 static void pass_block(ls_mpirun_words *w, ls_line_fn *take, void *context)

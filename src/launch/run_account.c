@@ -11,6 +11,7 @@
 #include "loop/resume.h"
 #include "pages/report.h"
 #include "record/metrics.h"
+#include "record/next_attempt.h"
 #include "record/remote.h"
 #include "record/run_owner.h"
 
@@ -27,9 +28,26 @@ static char *account_path_of(const ls_run_account *r, const char *file)
 
 static bool names_run(const ls_run_account *r) { return r->recipe || r->program[0]; }
 
+static ls_status tell_next(void *context, const char *next)
+{
+    char *run = account_path_of(context, "");
+    const ls_status s = names_run(context) ? ls_next_attempt_tell(run, next) : LS_OK;
+    free(run);
+    return s;
+}
+
+static bool heard_next(void *context)
+{
+    char *run = account_path_of(context, "");
+    const bool heard = !names_run(context) || !ls_next_attempt_withdraw(run);
+    free(run);
+    return heard;
+}
+
 static void account_begin(void *context)
 {
     ls_run_account *r = context;
+    heard_next(r); /* one of a parent that was killed */
     char *path = account_path_of(r, "metrics.jsonl");
     const int64_t size = names_run(r) ? ls_file_size(path) : 0;
     r->rows_before = size < 0 ? 0 : size;
@@ -175,6 +193,8 @@ ls_account ls_run_account_of(ls_run_account *r)
 {
     return (ls_account){ .context = r,
                          .begin = account_begin,
+                         .tell_next = tell_next,
+                         .heard_next = heard_next,
                          .worked = account_worked,
                          .open = open_run,
                          .find_loss = find_loss,

@@ -153,7 +153,7 @@ uint32_t ls_requests_take(ls_requests *q, bool evaluates)
 void ls_requests_reason(char text[128], const ls_requests *q, uint32_t asked)
 {
     const double left = q->end - ls_now();
-    if (asked & LS_REQUEST_STOP || q->end == 0)
+    if (!(asked & LS_REQUEST_TIME) || q->end == 0)
         snprintf(text, 128, "on request");
     else if (left > 0)
         ls_snprintf(text, 128, "%.1f s before the end of %s", left, q->end_of);

@@ -10,8 +10,10 @@
 #include "comm/axes.h"
 #include "comm/comm.h"
 #include "comm/group_calls.h"
+#include "comm/launched.h"
 #include "digests.h"
 #include "record/heartbeat.h"
+#include "record/next_attempt.h"
 
 ls_epoch_sum ls_epoch_begin(void)
 {
@@ -43,6 +45,8 @@ void ls_loop_beat(const ls_loop *l, const char *doing, bool now)
     ls_heartbeat h = { .ranks = l->group ? ls_group_size(l->group) : 1,
                        .step = l->step,
                        .steps = l->total_steps,
+                       .from = l->from.step,
+                       .start = l->run->startup.total,
                        .seconds = ls_now() - l->began,
                        .waited = ls_session_ledger(l->trainer->session).waited,
                        .planned = (int64_t)l->planned };
@@ -106,9 +110,17 @@ static ls_status answer_unsaved(ls_loop *l, const ls_epoch_sum *sum, uint32_t as
                    where(l, sum), (long long)l->step, (long long)l->total_steps, reason);
 }
 
+/* Whether the parent of the ranks asks them to stop, because it starts them again at once (`next`). A limit
+ * of time and --until end the command all the same. */
+static bool goes_on(const ls_loop *l, uint32_t asked, char next[LS_NEXT_BYTES])
+{
+    return !(asked & LS_REQUEST_TIME) && l->step != l->until && !l->run->rank && ls_launch_watched() &&
+           ls_next_attempt_hear(next, l->run->path);
+}
+
 ls_status ls_loop_answer(ls_loop *l, const ls_epoch_sum *sum, int64_t epoch, uint32_t asked)
 {
-    char reason[128];
+    char reason[128], next[LS_NEXT_BYTES];
     const bool stop = asked & (LS_REQUEST_STOP | LS_REQUEST_TIME);
     if (!stop && !(asked & LS_REQUEST_SAVE))
         return LS_OK;
@@ -128,6 +140,10 @@ ls_status ls_loop_answer(ls_loop *l, const ls_epoch_sum *sum, int64_t epoch, uin
                     (long long)l->total_steps, l->snapshots.dir);
         return LS_OK;
     }
+    if (goes_on(l, asked, next))
+        return ls_fail(LS_E_STOPPED,
+                       "stopped%s after step %lld of %lld to go on with %s; everything is saved in %s/latest",
+                       where(l, sum), (long long)l->step, (long long)l->total_steps, next, l->snapshots.dir);
     ls_requests_reason(reason, &l->requests, asked);
     return ls_fail(
         LS_E_STOPPED,

@@ -61,6 +61,8 @@ void ls_heartbeat_write(ls_rundir *d, const ls_heartbeat *h, bool now)
     ls_json_text(j, "doing", h->doing);
     ls_json_int(j, "step", h->step);
     ls_json_int(j, "steps", h->steps);
+    ls_json_int(j, "from", h->from);
+    ls_json_f64(j, "start", h->start);
     ls_json_f64(j, "seconds", h->seconds);
     ls_json_f64(j, "waited", h->waited);
     ls_json_int(j, "memory", ls_anonymous_rss());
@@ -97,6 +99,8 @@ bool ls_heartbeat_read(ls_heartbeat *out, const char *run_dir, int rank)
         out->attempt = json_integer_value(json_object_get(t, "attempt"));
         out->step = json_integer_value(json_object_get(t, "step"));
         out->steps = json_integer_value(json_object_get(t, "steps"));
+        out->from = json_integer_value(json_object_get(t, "from"));
+        out->start = json_number_value(json_object_get(t, "start"));
         out->seconds = json_number_value(json_object_get(t, "seconds"));
         out->waited = json_number_value(json_object_get(t, "waited"));
         out->memory = json_integer_value(json_object_get(t, "memory"));

@@ -7,6 +7,8 @@ typedef struct ls_heartbeat {
     int rank, ranks;
     int64_t attempt;
     int64_t step, steps; /* finished steps; those of the whole run, 0: not known */
+    int64_t from;        /* of the finished ones, those of earlier attempts */
+    double start;        /* seconds up to the first step of this attempt */
     double seconds;      /* from the first step of this attempt until now */
     double waited;       /* of these: seconds for which this rank waited for other ranks */
     int64_t memory;      /* bytes of anonymous memory, without windows that ranks share; 0: not known */

@@ -481,12 +481,12 @@ ls_status ls_train_command(const ls_train_opts *o, const ls_ui *ui)
     t.workers = (ls_workers){ .named = &o->recipe,
                               .recipe = &t.loop.recipe,
                               .setup = &t.setup,
-                              .remote = o->dry_run ? NULL : &t.remote };
+                              .remote = o->dry_run ? NULL : &t.remote,
+                              .until = o->until };
     char message[4096], left[4096];
     if (o->dry_run)
         ls_cache_freeze();
-    if (t.mark > 0)
-        t.startup = (ls_startup){ .n = 1, .parts = { { "launch", t.mark } } };
+    t.startup = (ls_startup){ .n = t.mark > 0, .parts = { { "launch", t.mark } } };
     ls_status s = report(&t, train_run(&t, o, ui), message, ui);
     snprintf(left, sizeof left, "%s", ls_error_message());
     ls_status closed = t.loop.run ? close_run(&t, s, message, ui) : LS_OK;

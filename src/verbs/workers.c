@@ -1,5 +1,5 @@
 /* workers.c - the choice of a number of ranks. */
-#include "workers.h"
+#include "workers_own.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -63,7 +63,7 @@ static ls_status try_number(ls_workers *w, int n)
     return ls_setup_make(w->setup, *w->recipe, n, 0, w->hosts ? w->hosts->per : 0);
 }
 
-static ls_status choose_number(ls_workers *w, int most, int *workers)
+ls_status ls_workers_choose(ls_workers *w, int most, int *workers)
 {
     int64_t least = 0, n = 0;
     ls_status s;
@@ -172,7 +172,7 @@ static ls_status choose_on_pretended(ls_workers *w, int *workers, ls_str *text)
         h->all[i].answers = true;
         snprintf(h->all[i].name, sizeof h->all[i].name, "%d", i + 1);
     }
-    LS_TRY(choose_number(w, 0, workers));
+    LS_TRY(ls_workers_choose(w, 0, workers));
     left_out_text(text, w, *workers, false);
     return LS_OK;
 }
@@ -215,65 +215,12 @@ ls_status ls_workers_choose_again(void *context, int most, int *workers)
     ls_workers *w = context;
     if (w->hosts)
         LS_TRY(ls_hosts_ask(w->hosts, false));
-    ls_status s = choose_number(w, most, workers);
+    ls_status s = ls_workers_choose(w, most, workers);
     if (s == LS_OK)
         tell_left_out(w, *workers);
     return s != LS_OK && w->hosts && ls_hosts_room(w->hosts) < w->hosts->n * w->hosts->each
                ? ls_fail_in(LS_E_PEER, "hosts do not answer, and on those that do")
                : s;
-}
-
-/* The number of ranks with the hosts that are back. Changes nothing: ranks are running. */
-static ls_status count_with_returned(const ls_workers *w, int *workers, char why[700])
-{
-    ls_recipe *recipe = NULL;
-    ls_setup setup = { 0 };
-    ls_hosts hosts = *w->hosts;
-    ls_workers trial = { .named = w->named, .recipe = &recipe, .setup = &setup, .hosts = &hosts };
-    hosts.all = ls_sys_malloc(sizeof *hosts.all * (size_t)hosts.n);
-    LS_TRY(ls_sys_have(hosts.all));
-    for (int i = 0; i < hosts.n; i++) {
-        hosts.all[i] = w->hosts->all[i];
-        hosts.all[i].answers = hosts.all[i].answers || ls_hosts_is_back(&hosts.all[i]);
-    }
-    const ls_status s = choose_number(&trial, 0, workers);
-    snprintf(why, 700, "%s", s == LS_OK ? trial.why : ls_error_message());
-    free(hosts.all);
-    ls_recipe_destroy(&recipe);
-    return s;
-}
-
-static void name_returned(const ls_hosts *h, char text[512])
-{
-    int n = 0, used = 0;
-    for (int i = 0; i < h->n; i++)
-        n += ls_hosts_is_back(&h->all[i]);
-    used = snprintf(text, 512, "host%s ", n == 1 ? "" : "s");
-    for (int i = 0, k = 0; i < h->n && used < 400; i++)
-        if (ls_hosts_is_back(&h->all[i]))
-            used += snprintf(text + used, (size_t)(512 - used), "%s%.100s", k++ ? ", " : "", h->all[i].name);
-    snprintf(text + used, (size_t)(512 - used), " answer%s again", n == 1 ? "s" : "");
-}
-
-bool ls_workers_more(void *context, int workers, char why[512])
-{
-    const ls_workers *w = context;
-    int with = 0;
-    char unused[700];
-    if (!w->hosts || !(*w->recipe)->failure.grow || !ls_hosts_look_again(w->hosts))
-        return false;
-    name_returned(w->hosts, why);
-    const ls_status s = count_with_returned(w, &with, unused);
-    if (s == LS_OK && with > workers)
-        return true;
-    ls_log_info("%s, and the run stays on %d worker%s: %s", why, workers, workers == 1 ? "" : "s", unused);
-    return false;
-}
-
-bool ls_workers_judge(void *context, bool worked, bool may_pass)
-{
-    const ls_workers *w = context;
-    return w->hosts && ls_hosts_judge(w->hosts, worked, may_pass);
 }
 
 ls_status ls_workers_check(const ls_recipe *r, int ranks)
@@ -314,19 +261,30 @@ static void tell_idle(int workers)
                 workers == 1 ? "" : "es");
 }
 
+/* failure.grow: true, where it has no effect. */
+static void tell_grow(const ls_workers *w)
+{
+    if (!w->hosts)
+        ls_log_warn(
+            "failure.grow: true has no effect: all ranks are on this host; --hosts or --hostfile names "
+            "several");
+    else if (w->hosts->slurm)
+        ls_log_warn(
+            "failure.grow: true has no effect in a Slurm job: Slurm takes a host that fails out of the "
+            "job and does not give it back; a job that is requeued gets as many hosts as before");
+}
+
 ls_status ls_workers_begin(ls_workers *w, const ls_hosts_opts *o, int *workers)
 {
     if (o->list || o->file)
         LS_TRY(ls_workers_recipe(w));
     LS_TRY(find_hosts(&w->hosts, o, *w->recipe));
-    LS_TRY(choose_number(w, 0, workers));
+    LS_TRY(ls_workers_choose(w, 0, workers));
     tell_left_out(w, *workers);
     if (!w->hosts)
         tell_idle(*workers);
-    if ((*w->recipe)->failure.grow && !w->hosts)
-        ls_log_warn(
-            "failure.grow: true has no effect: all ranks are on this host; --hosts or --hostfile names "
-            "several");
+    if ((*w->recipe)->failure.grow)
+        tell_grow(w);
     return LS_OK;
 }
 

@@ -1,5 +1,6 @@
 /* workers.h - how many ranks a recipe gets, and where: what it asks for, and what there is room for. */
 #pragma once
+#include "launch/controller.h"
 #include "launch/hosts.h"
 #include "launch/launch.h"
 #include "lockstep/group.h"
@@ -13,6 +14,7 @@ typedef struct ls_workers {
     ls_setup *setup;    /* made for it */
     ls_hosts *hosts;    /* NULL: this one */
     ls_remote **remote; /* opened before a run is looked for (bucket.h); NULL: the bucket is not asked */
+    int64_t until;      /* the step after which this command stops; 0: the last one */
     char why[700];      /* why the last choice is not as many as there is room for; "": it is */
 } ls_workers;
 
@@ -23,12 +25,13 @@ ls_status ls_workers_begin(ls_workers *w, const ls_hosts_opts *o, int *workers);
 /* The number of ranks after a failure, at most `most` (0: no limit): LS_E_PEER when too few hosts answer.
  * `context` is a ls_workers. */
 ls_status ls_workers_choose_again(void *context, int most, int *workers);
-/* Whether hosts that were lost are back, and the run could have more than `workers` ranks with them; `why`
- * names them. A host that is back but makes no difference is reported once. Does not wait. */
-bool ls_workers_more(void *context, int workers, char why[512]);
-/* After an attempt: true if it failed, before it did a step (`worked`), on hosts that had just come back.
- * They may be left out from then on, so the run can go on as before. */
-bool ls_workers_judge(void *context, bool worked, bool may_pass);
+/* workers_grow.c: whether hosts that were lost are back, and the run is to have more than `workers` ranks
+ * with them: mesh and batch can have them, and enough of the run is left. A host that is back but makes no
+ * difference is reported once, with the reason. Does not wait. */
+bool ls_workers_more(void *context, int workers, ls_more *out);
+/* After an attempt: true if it failed on hosts that had come back (ls_hosts_judge). They may be left out from
+ * then on, so the run can go on as before. */
+bool ls_workers_judge(void *context, const ls_attempt_end *end);
 /* After a plan for hosts with per_host ranks each has failed with `s`: adds to its message how many ranks
  * `train --hosts` would use there, and which number would use all hosts. Returns `s`. */
 ls_status ls_workers_would(const ls_recipe_arg *named, int64_t per_host, ls_status s);

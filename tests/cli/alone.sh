@@ -36,7 +36,24 @@ two_hosts() {
     done
 }
 
-hosts_down() { local side; for side in left right; do kill -9 $(ip netns pids $side 2>/dev/null) 2>/dev/null; done; wait 2>/dev/null; }
+# hosts_up PREFIX NAME...: namespaces with the addresses PREFIX.1 and so on, joined by a bridge in the first one
+hosts_up() {
+    local prefix=$1 first=$2 i=0 host
+    shift
+    for host; do
+        i=$((i + 1))
+        ip netns add $host && ip -n $host link set lo up || return
+        if [ $i = 1 ]; then ip -n $host link add eth0 type bridge
+        else ip -n $host link add eth0 type veth peer name port$i netns $first && ip -n $first link set port$i master eth0 up; fi || return
+        ip -n $host addr add $prefix.$i/24 dev eth0 && ip -n $host link set eth0 up || return
+    done
+}
+
+hosts_down() { # NAMES...: left and right
+    local side
+    for side in ${*:-left right}; do kill -9 $(ip netns pids $side 2>/dev/null) 2>/dev/null; done
+    wait 2>/dev/null
+}
 
 # on HOST COMMAND...: in the namespace and under the name of that host
 on() { local host=$1; shift; ip netns exec "$host" unshare --uts sh -c 'hostname "$0"; exec "$@"' "$host" "$@"; }

@@ -107,7 +107,7 @@ empty left
 try 0 train small.yaml --workers 2 --set run.name=parts $there; has err "^continues after step 95 of 120"; equal parts
 
 # ---- a host is lost: the other one fetches its files and goes on by itself, until the host comes back with an empty disk
-LOCKSTEP_GROW=0.2 LOCKSTEP_FAULT=delay@random:seconds=0.02 begin $(run lost) --set failure.max_failures=1 --set failure.grow=true
+LOCKSTEP_GROW=0.2 LOCKSTEP_FAULT=delay@random:seconds=0.1 begin $(run lost) --set failure.max_failures=1 --set failure.grow=true
 until_true grep -q "^PUT .*/lost/checkpoints/step-00000030/manifest.json" requests
 touch down; kill -9 $(ip netns pids right); empty right
 until_true grep -q "^ranks  2 on 1 host" err

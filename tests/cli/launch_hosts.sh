@@ -1,6 +1,6 @@
 #!/bin/bash
 # launch_hosts.sh COMMAND EXAMPLE MPIRUN MPICH'S-MPIRUN|"" - one command for ranks on two hosts, network namespaces with names of their own: the bits of one process,
-# also when a rank is killed, a host dies, and comes back (with failure.grow at once); one message for what is wrong. Exit status 77: not possible here.
+# also when a rank is killed, a host dies, and comes back (grow.sh: at once); one message for what is wrong. Exit status 77: not possible here.
 example=$2 mpirun=$3 mpich=${4:-}
 source "$(dirname "$0")/alone.sh"
 alone "iproute2 util-linux" "" "$@"
@@ -174,33 +174,6 @@ ended 0
 has err "^warning: rank [01]: killed by signal 9 .*; restart 2 of 3 in 1 s .*on 4 workers instead of 2$"
 times 2 err "^ranks  4 on 2 hosts"; same host
 has runs/host/result.json '"restarts":\[\{.*"workers":2,"cause":"host 10.77.8.2 is gone.*"workers":4,'
-
-# ---- the same with failure.grow: the host is used again as soon as it answers, without another failure
-export LOCKSTEP_GROW=0.2
-LOCKSTEP_FAULT=delay@random:seconds=0.02 begin train small.yaml $two --set run.name=grows --set failure.max_failures=1 --set failure.grow=true --set failure.stall_seconds=20
-until_true has_steps grows 40
-touch down; kill -9 $(ip netns pids right)
-until_true grep -q "^ranks  2 on 1 host" err
-steps=$(grep -c '"kind":"step"' runs/grows/metrics.jsonl)
-until_true has_steps grows $((steps + 20))
-rm down
-ended 0; same grows
-has err "^host 10.77.8.2 answers again: the run is saved after this step, and continues there as well$"
-has err "^host 10.77.8.2 answers again; continues from step [0-9]+, on 4 workers instead of 2$"
-times 2 err "^ranks  4 on 2 hosts"; once err "^ranks  2 on 1 host"; once err "^warning: host 10.77.8.2 is gone, with ranks 2 to 3: "; times 0 err "^error"
-has runs/grows/result.json '"restarts":\[\{.*"workers":2,"cause":"host 10.77.8.2 is gone.*"steps_lost":0,"workers":4,"cause":"host 10.77.8.2 answers again"'
-# it comes back with a disk of its own: the run goes on without it
-LOCKSTEP_FAULT=delay@random:seconds=0.02 begin train small.yaml $two --set run.name=spoilt --set failure.max_failures=1 --set failure.grow=true --set failure.stall_seconds=20
-until_true has_steps spoilt 40
-touch down apart; kill -9 $(ip netns pids right)
-until_true grep -q "^ranks  2 on 1 host" err
-rm down
-ended 0; same spoilt
-once err "^warning: .*host right does not see .*; that is not counted, because a host had just come back; continues in 0.5 s from step [0-9]+, on 2 workers instead of 4$"
-once err "^warning: host 10.77.8.2 had come back, and the run failed before a step: the host is not used again; "
-times 2 err "^ranks  2 on 1 host"; times 0 err "^error"; rm apart
-try 0 watch grows --once; has out "attempt 2 continues, 0 steps repeated: host 10.77.8.2 answers again"
-unset LOCKSTEP_GROW
 
 # ---- requests: to save, to stop; and the end of the parent, which ends all
 begin train long.yaml $two --set run.name=asked --set failure.max_failures=1

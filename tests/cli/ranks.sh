@@ -94,6 +94,16 @@ ended 1
 once err "error: rank 1: did not come within 2 s"
 has err "rank 0 waited for it in "
 
+# The parent says in next.txt what it starts when the ranks have stopped: a request to stop is for that, --until and the end of the time are not.
+next() { echo -n "9 workers on hosts a, b" >runs/long/next.txt; }
+begin; next; kill -TERM $parent; ended 75
+once err "^stopped after step [0-9]+ of 10000000 to go on with 9 workers on hosts a, b; everything is saved in runs/long/checkpoints/latest$"
+[ ! -e runs/long/next.txt ] || bad "$what: next.txt is not taken away"
+begin --until 5000; next; ended 75
+once err "^stopped after step 5000 of 10000000 on request; "; [ -e runs/long/next.txt ] || bad "$what: --until takes next.txt away"
+begin --set run.time_limit=8; next; ended 75
+once err "^stopped after step [0-9]+ of 10000000 -?[0-9.]+ s (before|after) the end of run.time_limit"; [ -e runs/long/next.txt ] || bad "$what: the limit of time takes next.txt away"
+
 what="one rank, stopped before it joins: no other waits for it"
 LOCKSTEP_NOTICE=0.5 LOCKSTEP_FAULT=stop@join:rank=0 "$lockstep" train small.yaml --workers 1 --set failure.max_failures=1 --set failure.stall_seconds=1.5 \
     --set run.name=unborn >out 2>err </dev/null || bad "$what: fails"

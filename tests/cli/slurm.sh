@@ -1,6 +1,6 @@
 #!/bin/bash
 # slurm.sh COMMAND - a real Slurm of four virtual nodes (slurm_cluster.sh): ranks that srun starts, a job that is cancelled, time limits with and without
-# --signal, a job that is requeued until it is done, a job array, a node that dies under --no-kill or --requeue, refusals. Exit status 77: not possible here.
+# --signal, a job that is requeued until it is done, a job array, a node that dies under --no-kill or --requeue, or is back at once, refusals. Exit status 77: not possible here.
 here=$(cd "$(dirname "$0")" && pwd)
 source "$here/alone.sh"
 alone "slurm-wlm munge iproute2" "munged slurmctld slurmd srun sbatch" "$@"
@@ -142,6 +142,19 @@ both_over() { [ "$(grep -c "^status" array.out)" = 2 ]; }
 until_true both_over
 what="a job array"; times 2 array.out "^status 0$"
 for task in 1 2; do same array-$task; once array-$task.err "^ranks +2 on 1 host"; times 0 array-$task.err "^error|^warning"; done
+
+# ---- a node loses all of its processes and is back before Slurm has noticed: the run goes on on both. Slurm takes the old step for running; one attempt waits for it
+submit returns --no-kill -N2 --ntasks-per-node=2 -w n3,n4 <<'END'
+LOCKSTEP_FAULT=delay@random:seconds=0.05 "$lockstep" train small.yaml --hosts slurm --set run.name=returns --set failure.max_failures=3 --set failure.grow=true --set failure.stall_seconds=20
+echo "status $?"
+END
+until_true has_steps returns 40
+node_dies n4; node_up n4
+until_true grep -q "^status" returns.out
+what="a node that returns"
+has returns.out "^status 0$"; same returns; times 0 returns.out "^error"; times 2 returns.out "^ranks +4 on 2 hosts"
+once returns.out "^warning: failure.grow: true has no effect in a Slurm job: Slurm takes a host that fails out of the job "
+once returns.out "^warning: .*Requested nodes are busy; that is not counted, because Slurm did not start all ranks; continues in "
 
 # ---- a node dies: the run goes on on the other one, with the same bits
 submit shrinks --no-kill -N2 --ntasks-per-node=2 -w n3,n4 <<'END'

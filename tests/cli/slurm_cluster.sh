@@ -24,7 +24,7 @@ cluster_network() { # NODES
 }
 
 # An empty cgroup.conf is fatal. TmpFS contains %n, because PMIx of two nodes would meet in one /tmp. A node may claim any number of CPUs
-# (config_overrides). cred_expire is also how long a requeued job waits.
+# (config_overrides). cred_expire is also how long a requeued job waits. The test asks for a job long after its end (MinJobAge).
 cluster_config() { # NODES
     export SLURM_CONF=$work/slurm.conf
     [ "$(slurmd -V | sed 's/[^0-9]*\([0-9]*\).*/\1/')" -ge 23 ] && echo CgroupPlugin=disabled >cgroup.conf || echo CgroupPlugin=cgroup/v1 >cgroup.conf
@@ -52,6 +52,7 @@ SchedulerParameters=batch_sched_delay=1,sched_interval=1
 SlurmdParameters=config_overrides
 ReturnToService=2
 SlurmdTimeout=30
+MinJobAge=7200
 KillWait=30
 MpiDefault=none
 TmpFS=$work/tmp-%n

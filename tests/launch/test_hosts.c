@@ -3,6 +3,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
+#include "base/file.h"
 #include "base/log.h"
 #include "launch/hosts.h"
 #include "support/support.h"
@@ -95,40 +96,52 @@ static void hosts_of_a_job(void **state)
     ls_hosts_free(&h);
 }
 
+static void count_warnings(void *context, ls_level level, const char *message)
+{
+    (void)context;
+    (void)message;
+    warnings += level == LS_WARN;
+}
+
+/* Two hosts, of which n1 is lost; RSH says with status 0 which one answers. */
+static ls_hosts *n1_is_lost(void)
+{
+    ls_hosts *h;
+    script("rsh", "exit 0");
+    unsetenv("SLURM_JOB_ID");
+    ASSERT_OK(
+        ls_hosts_read(&h, &(ls_hosts_opts){ .list = "n1,n2", .per_host = 1, .rsh = ls_test_path("rsh") }));
+    ASSERT_OK(ls_hosts_ask(h, true));
+    script("rsh", "[ $1 = n2 ]");
+    ls_log_set(count_warnings, NULL, LS_INFO);
+    ASSERT_OK(ls_hosts_ask(h, false));
+    assert_int_equal(ls_hosts_room(h), 1);
+    return h;
+}
+
 /* A host that was lost is back when it has answered twice in a row. One that has never been lost is not
  * asked, and neither is one on which the run failed when it had come back. */
 static void a_host_that_is_back(void **state)
 {
     (void)state;
-    ls_hosts *h;
     char text[400];
     setenv("LOCKSTEP_GROW", "0.001", 1);
-    job("n1 n2");
-    ASSERT_OK(ls_hosts_read(&h, &(ls_hosts_opts){ .list = "slurm", .per_host = 1 }));
-    ASSERT_OK(ls_hosts_ask(h, true));
-    script("squeue", "exit 1");
-    for (int i = 0; i < 20; i++)
-        assert_false(ls_hosts_look_again(h));
+    setenv("PATH", "/usr/bin:/bin", 1);
+    ls_hosts *h = n1_is_lost();
     assert_null(h->asking);
-
-    job("n2");
-    ls_log_set(NULL, NULL, LS_ERROR);
-    ASSERT_OK(ls_hosts_ask(h, false));
-    /* the first and the third answer have it, and then all: the fourth makes it one that is back */
-    snprintf(text, sizeof text,
-             "echo >>%s/asked; case $(wc -l <%s/asked) in 2) echo n2 ;; *) echo 'n1 n2' ;; esac",
-             ls_test_dir(), ls_test_dir());
-    script("squeue", text);
+    /* the first and the third answer are good, and then all: the fourth makes it one that is back */
+    snprintf(text, sizeof text, "echo $1 >>%s/asked; [ $(wc -l <%s/asked) != 2 ]", ls_test_dir(),
+             ls_test_dir());
+    script("rsh", text);
     while (!ls_hosts_look_again(h))
         assert_false(ls_hosts_is_back(&h->all[0]));
     assert_true(ls_hosts_is_back(&h->all[0]));
     assert_false(ls_hosts_is_back(&h->all[1]));
-    FILE *asked = fopen(ls_test_path("asked"), "r");
-    int n = 0;
-    for (int c; (c = fgetc(asked)) != EOF;)
-        n += c == '\n';
-    fclose(asked);
-    assert_int_equal(n, 4);
+    char *asked;
+    size_t size;
+    ASSERT_OK(ls_file_read(&asked, &size, ls_test_path("asked")));
+    assert_string_equal(asked, "n1\nn1\nn1\nn1\n");
+    free(asked);
     assert_int_equal(ls_hosts_room(h), 1); /* the ranks that run are not there */
     for (int i = 0; i < 100; i++)
         assert_false(ls_hosts_look_again(h)); /* told once */
@@ -138,24 +151,60 @@ static void a_host_that_is_back(void **state)
 
     /* it is on trial until the run has done a step there: one failure may pass, with the second it is refused
      */
-    assert_true(ls_hosts_judge(h, false, true));
+    assert_true(ls_hosts_judge(h, &(ls_attempt_end){ false, true, -1 }));
     ASSERT_OK(ls_hosts_ask(h, false));
     assert_int_equal(ls_hosts_room(h), 2);
     ls_hosts trusted = *h;
     ls_host copies[2] = { h->all[0], h->all[1] };
     trusted.all = copies;
-    assert_false(ls_hosts_judge(&trusted, true, true));
-    assert_false(ls_hosts_judge(&trusted, false, false));
+    assert_false(ls_hosts_judge(&trusted, &(ls_attempt_end){ true, true, -1 }));
+    assert_false(ls_hosts_judge(&trusted, &(ls_attempt_end){ false, false, -1 }));
     assert_int_equal(ls_hosts_room(&trusted), 2);
-    assert_true(ls_hosts_judge(h, false, true));
+    assert_true(ls_hosts_judge(h, &(ls_attempt_end){ false, true, -1 }));
     assert_int_equal(ls_hosts_room(h), 1);
     ASSERT_OK(ls_hosts_ask(h, false));
     assert_int_equal(ls_hosts_room(h), 1);
-    assert_false(ls_hosts_judge(h, false, false)); /* the other one was never lost */
+    assert_false(ls_hosts_judge(h, &(ls_attempt_end){ false, false, -1 })); /* the other one was never lost */
     for (int i = 0; i < 100; i++)
         assert_false(ls_hosts_look_again(h));
     ls_hosts_free(&h); /* perhaps while a question is under way */
+    ls_log_set(NULL, NULL, LS_ERROR);
     unsetenv("LOCKSTEP_GROW");
+}
+
+/* A host that comes back and fails again is to blame for three failures, and then it is not used again. The
+ * others never are, and neither is one that has stayed for an hour, or whose failure would come again. */
+static void a_host_that_comes_and_goes(void **state)
+{
+    (void)state;
+    const ls_attempt_end first = { true, true, 0 }, second = { true, true, 1 }, own = { true, false, 0 };
+    ls_hosts *h = n1_is_lost();
+    assert_false(ls_hosts_judge(h, &first)); /* n2 has failed, the first that answers */
+    script("rsh", "exit 0");
+    ASSERT_OK(ls_hosts_ask(h, false));
+    h->all[0].back_at -= 3601;
+    assert_false(ls_hosts_judge(h, &first));
+    for (int time = 1; time <= 3; time++) {
+        script("rsh", "[ $1 = n2 ]");
+        ASSERT_OK(ls_hosts_ask(h, false));
+        script("rsh", "exit 0");
+        ASSERT_OK(ls_hosts_ask(h, false));
+        assert_false(ls_hosts_judge(h, &second));
+        assert_false(ls_hosts_judge(h, &own));
+        assert_int_equal(ls_hosts_room(h), 2);
+        warnings = 0;
+        assert_true(ls_hosts_judge(h, &first));
+        assert_int_equal(warnings, time == 3);
+        assert_int_equal(ls_hosts_room(h), time == 3 ? 1 : 2);
+        if (time < 3) /* it has failed, and was not away since */
+            assert_false(ls_hosts_judge(h, &first));
+        h->all[0].lost = time; /* which that has forgotten */
+    }
+    assert_true(h->all[0].refused);
+    ASSERT_OK(ls_hosts_ask(h, false));
+    assert_int_equal(ls_hosts_room(h), 1);
+    ls_hosts_free(&h);
+    ls_log_set(NULL, NULL, LS_ERROR);
 }
 
 /* The number of ranks of each host: what the user says, else what the job has. */
@@ -197,6 +246,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = { cmocka_unit_test(hosts_of_a_job),
                                         cmocka_unit_test(a_host_that_is_back),
+                                        cmocka_unit_test(a_host_that_comes_and_goes),
                                         cmocka_unit_test(tasks_of_a_job) };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -16,8 +16,7 @@
 #include "comm/shm.h"
 #include "comm/group_own.h"
 #include "support/support.h"
-#include "launch/controller.h"
-#include "launch/run_account.h"
+#include "launch/launch.h"
 
 /* ---- a rank */
 
@@ -127,31 +126,12 @@ static int cores(ls_group *g, int rank, bool bound)
     return tell(g, s);
 }
 
-/* Rank 1 is killed each time: in the first attempt by a kernel that had no memory left, as a file of a
- * control group says. */
-static int short_of_memory(ls_group *g, int rank)
-{
-    int32_t all = 1;
-    if (rank == 1) {
-        if (!ls_launch_restart() && ls_file_write("oom/memory.events", "oom_kill 1\n", 11) != LS_OK)
-            return tell(g, LS_E_IO);
-        raise(SIGKILL);
-    }
-    return tell(g, ls_group_all_reduce(g, &all, 1, LS_I32, LS_REDUCE_SUM));
-}
-
 static int in_rank(ls_group *g, int rank, const char *mode, const char *note)
 {
     if (!strcmp(mode, "place"))
         return place(g, rank);
     if (!strcmp(mode, "again"))
         return again(g);
-    if (!strcmp(mode, "short of memory"))
-        return short_of_memory(g, rank);
-    if (!strcmp(mode, "grows") && ls_launch_restart())
-        return ls_launch_restart() == 1 && ls_group_size(g) == 3 ? 0 : 1;
-    if (!strcmp(mode, "spoilt") && ls_launch_restart()) /* fails on three ranks */
-        return tell(g, ls_group_size(g) == 3 && rank ? ls_fail(LS_E_USAGE, "no such folder") : LS_OK);
     if (!strcmp(mode, "bound") || !strcmp(mode, "free"))
         return cores(g, rank, !strcmp(mode, "bound"));
     if (!strcmp(mode, "fail") && rank == 1)
@@ -347,133 +327,6 @@ static void ranks_end_with_their_parent(void **state)
     assert_int_equal(living(note, &known), 0);
 }
 
-/* ---- attempts */
-
-static ls_status note_most(void *context, int most, int *workers)
-{
-    int *at = context;
-    at[++*at] = most;
-    *workers = 2;
-    return LS_OK;
-}
-
-/* One rank less after a failure for lack of memory, and after no other. */
-static void fewer_ranks_after_a_lack_of_memory(void **state)
-{
-    (void)state;
-    char *argv[] = { program, "short of memory", NULL };
-    int most[4] = { 0 };
-    ls_run_account run = { .recipe = NULL };
-    const ls_account nothing = ls_run_account_of(&run);
-    ASSERT_OK(ls_make_parent(ls_test_path("oom/memory.events")));
-    ASSERT_OK(ls_file_write(ls_test_path("oom/memory.events"), "oom_kill 0\n", 11));
-    setenv("LOCKSTEP_CGROUP", "oom", 1);
-    assert_int_equal(chdir(ls_test_dir()), 0);
-    ASSERT_FAILS(ls_control(&(ls_control_opts){ .ranks = { .ranks = 2, .argv = argv },
-                                                .max_failures = 2,
-                                                .named = "max",
-                                                .account = &nothing,
-                                                .choose = note_most,
-                                                .context = most }),
-                 LS_E_PEER, "that was failure 3, and max is 2");
-    unsetenv("LOCKSTEP_CGROUP");
-    assert_int_equal(most[0], 2);
-    assert_int_equal(most[1], 1);
-    assert_int_equal(most[2], 0);
-}
-
-typedef struct growth {
-    int asked, chosen;
-    volatile sig_atomic_t stop;
-    bool stops, trusts; /* the user asks, too; what was gained is not to blame */
-} growth;
-
-static bool more_at_the_third(void *context, int workers, char why[512])
-{
-    growth *g = context;
-    if (workers != 2 || ++g->asked != 3)
-        return false;
-    g->stop = g->stops;
-    snprintf(why, 512, "host b answers again");
-    return true;
-}
-
-static ls_status choose_three_or_two(void *context, int most, int *workers)
-{
-    growth *g = context;
-    assert_int_equal(most, 0);
-    *workers = ++g->chosen == 1 ? 3 : 2;
-    return LS_OK;
-}
-
-static bool blame_the_new(void *context, bool worked, bool may_pass)
-{
-    const growth *g = context;
-    assert_int_equal(worked, g->chosen == 0); /* a stop does not count as a failure */
-    assert_false(may_pass);
-    return !worked && !g->trusts;
-}
-
-/* Ranks that have stopped because there is room for more start again, though no failure is allowed for. They
- * do not when the user has asked, too. Where the larger attempt fails in a way that would come again, the run
- * goes on without what it had gained. */
-static void ranks_become_more(void **state)
-{
-    (void)state;
-    static const struct {
-        const char *mode;
-        bool stops, trusts;
-        ls_status s;
-        int chosen;
-    } CASES[] = { { "grows", false, true, LS_OK, 1 },
-                  { "grows", true, true, LS_E_STOPPED, 0 },
-                  { "spoilt", false, false, LS_OK, 2 },
-                  { "spoilt", false, true, LS_E_USAGE, 1 } };
-    ls_run_account run = { .recipe = NULL };
-    const ls_account nothing = ls_run_account_of(&run);
-    for (size_t i = 0; i < sizeof CASES / sizeof CASES[0]; i++) {
-        char *argv[] = { program, (char *)(uintptr_t)CASES[i].mode, NULL };
-        growth g = { .stops = CASES[i].stops, .trusts = CASES[i].trusts };
-        const ls_status s = ls_control(
-            &(ls_control_opts){ .ranks = { .ranks = 2, .argv = argv, .stop = &g.stop },
-                                .named = "max",
-                                .account = &nothing,
-                                .choose = choose_three_or_two,
-                                .more = more_at_the_third,
-                                .judge = blame_the_new,
-                                .context = &g });
-        assert_int_equal(s, CASES[i].s);
-        assert_true(g.asked >= 3);
-        assert_int_equal(g.chosen, CASES[i].chosen);
-        no_child_is_left();
-    }
-}
-
-/* A run directory that this host does not see is said, and the restart goes on without it. */
-static void a_run_that_is_not_seen_ends_nothing(void **state)
-{
-    (void)state;
-    ls_run_account run = { .program = "/not/a/run" };
-    const ls_account a = ls_run_account_of(&run);
-    ls_restart r = { .cause = "gone", .number = 1, .text = "gone" };
-    a.begin(&run);
-    ASSERT_OK(a.open(&run));
-    ASSERT_OK(a.find_loss(&run, &r));
-    assert_int_equal(r.step, -1);
-    ASSERT_OK(a.restart(&run, &r));
-    ASSERT_OK(a.close(&run, LS_OK, ""));
-    a.end(&run, LS_E_PEER, "gone");
-}
-
-static void pauses_grow_to_half_a_minute(void **state)
-{
-    (void)state;
-    static const double PAUSES[] = { 0.5, 1, 2, 4, 8, 16, 30, 30 };
-    for (int i = 0; i < 8; i++)
-        assert_true(ls_control_pause(i + 1) == PAUSES[i]);
-    assert_true(ls_control_pause(1 << 30) == 30);
-}
-
 int main(int argc, char **argv)
 {
     program = argv[0];
@@ -491,10 +344,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(a_request_to_stop_reaches_the_ranks),
         cmocka_unit_test(cores_are_divided),
         cmocka_unit_test(ranks_end_with_their_parent),
-        cmocka_unit_test(fewer_ranks_after_a_lack_of_memory),
-        cmocka_unit_test(ranks_become_more),
-        cmocka_unit_test(a_run_that_is_not_seen_ends_nothing),
-        cmocka_unit_test(pauses_grow_to_half_a_minute),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

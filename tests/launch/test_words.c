@@ -28,7 +28,7 @@ static void hear(ls_mpirun_words *w, const char *text)
 static void words_are_told_apart(void **state)
 {
     (void)state;
-    ls_mpirun_words w = { .name = "mpirun.openmpi" };
+    ls_mpirun_words w = { .name = "/opt/mpi/bin/mpirun.openmpi" }; /* it says its name without the folder */
     hear(&w, "epoch 1\n\n[rank:3] hello\n\x1elockstep H 3 \x1f\nhalf a line\x1elockstep J 3 \x1f\nlast");
     assert_string_equal(ls_str_text(&passed), "epoch 1||[rank:3] hello|half a line|last|");
     assert_string_equal(ls_str_text(&messages), "lockstep H 3 |lockstep J 3 |");
