@@ -13,6 +13,7 @@
 #include "base/argument.h"
 #include "base/str.h"
 #include "fault.h"
+#include "join_watch.h"
 #include "last_words.h"
 #include "launched.h"
 #include "machines.h"
@@ -220,15 +221,24 @@ static ls_status join_own(ls_group **out, const ls_environment *p)
     return ls_fail(LS_E_USAGE, "LOCKSTEP_RANKS=%d, but the control block is of %d ranks", p->size, size);
 }
 
-static ls_status environment_join(ls_group **out, const ls_environment *p)
+static ls_status join_mpi(ls_group **out, const ls_environment *p)
 {
     const ls_transport_ops *ops = NULL;
+    ls_join_watch *watch = NULL;
+    LS_TRY(ls_module_open(&ops, p->module));
+    if (!ls_launch_watched())
+        LS_TRY(ls_join_watch_begin(&watch, p->rank, p->size));
+    const ls_status s = ls_machines_join(out, ops, NULL, p->size);
+    ls_join_watch_end(&watch, s == LS_OK);
+    return s;
+}
+
+static ls_status environment_join(ls_group **out, const ls_environment *p)
+{
     switch (p->launcher) {
     case LS_LAUNCHER_OWN: return join_own(out, p);
     case LS_LAUNCHER_TORCHRUN: return ls_rendezvous_join(out, p->rendezvous, p->rank, p->size);
-    case LS_LAUNCHER_MPI:
-        LS_TRY(ls_module_open(&ops, p->module));
-        return ls_machines_join(out, ops, NULL, p->size);
+    case LS_LAUNCHER_MPI: return join_mpi(out, p);
     default: return ls_group_self(out);
     }
 }

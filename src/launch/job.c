@@ -157,7 +157,10 @@ static void take_message(launch *l, const char *text)
     ls_rank_message f;
     if (!ls_rank_message_read(&f, text) || f.rank < 0 || f.rank >= l->o->ranks)
         return;
+    l->children[f.rank].heard_at = ls_now();
+    l->first_heard = l->first_heard > 0 ? l->first_heard : ls_now();
     switch (f.kind) {
+    case LS_MESSAGE_ALIVE: break;
     case LS_MESSAGE_HELLO: l->children[f.rank].said_hello = true; break;
     case LS_MESSAGE_JOINED: ls_shm_watch_hear_joined(l->watch, f.rank); break;
     case LS_MESSAGE_RUN: ls_shm_watch_hear_run(l->watch, f.run); break;
@@ -335,6 +338,7 @@ static void job_look(launch *l)
     } else if (j->end_at > 0 && ls_now() > j->end_at) {
         send(j, SIGKILL);
     }
+    ls_launch_look_silent(l, j->command.name, j->pid);
 }
 
 static void stop(launch *l) { send(l->job, l->job->command.stop_signal); }

@@ -15,6 +15,8 @@ typedef struct child {
     uint64_t limit;     /* then the memory limit in bytes; 0: none */
     /* halted.c: times; 0: not yet, it is not stopped, nobody was told */
     double looked_at, halted_at, told_at;
+    double heard_at;  /* the time of its last message; 0: none yet */
+    bool told_silent; /* silent_hosts.c, of a host's first rank: the user was told that the host is silent */
 } child;
 
 struct launch;
@@ -46,14 +48,16 @@ typedef struct launch {
     ls_oom oom;
     child *children;
     int started, alive;
-    ls_cpu_set *cpus;  /* of each rank; NULL: not bound */
-    double began;      /* when the command began, or this restart */
-    double started_at; /* when the ranks were started */
+    ls_cpu_set *cpus;     /* of each rank; NULL: not bound */
+    double began;         /* when the command began, or this restart */
+    double started_at;    /* when the ranks were started */
+    double first_heard;   /* on several hosts: the time of the first message of any rank; 0: none yet */
+    double look_again_at; /* silent_hosts.c: there is nothing to see before */
     sigset_t mask_before;
     double failed_at; /* 0: no rank has failed */
     int failed_rank;
     ls_missed missed; /* how the others noticed that it was missing */
-    bool stop_passed_on, killed, told_that_nobody_joined;
+    bool stop_passed_on, killed, told_that_nobody_joined, told_starter;
     sig_atomic_t saves_passed_on;
     ls_status code;  /* of the failure */
     char text[4400]; /* its message */
@@ -94,3 +98,8 @@ bool ls_launch_look_halted(launch *l, int r, ls_halt *out);
 void ls_launch_tell_halted(launch *l, int r, const ls_halt *h);
 /* Fails the attempt if a rank was stopped before it joined, and does not go on within l->o->stall. */
 void ls_launch_look_starting(launch *l);
+
+/* silent_hosts.c */
+/* Tells the user of hosts whose processes say nothing any more, and fails the attempt if ranks of one have
+ * not joined within l->o->stall. `starter` is the process of mpirun or srun, `name` its name. */
+void ls_launch_look_silent(launch *l, const char *name, int starter);

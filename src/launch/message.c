@@ -62,7 +62,8 @@ bool ls_rank_message_read(ls_rank_message *f, const char *text)
     if (kind == LS_MESSAGE_RUN)
         snprintf(f->run, sizeof f->run, "%s", rest);
     if (kind != LS_MESSAGE_END)
-        return kind == LS_MESSAGE_RUN || kind == LS_MESSAGE_HELLO || kind == LS_MESSAGE_JOINED;
+        return kind == LS_MESSAGE_RUN || kind == LS_MESSAGE_HELLO || kind == LS_MESSAGE_JOINED ||
+               kind == LS_MESSAGE_ALIVE;
     if (sscanf(rest, "%d %d %d %d %llu %llu %n", &f->status, &f->killed, &f->out_of_memory, &f->exec_error,
                &limit, &planned, &at) != 6)
         return false;

@@ -8,6 +8,7 @@ typedef struct ls_rank_message {
     enum {
         LS_MESSAGE_HELLO = 'H',
         LS_MESSAGE_JOINED = 'J',
+        LS_MESSAGE_ALIVE = 'A', /* nothing is new */
         LS_MESSAGE_FAILURE = 'F',
         LS_MESSAGE_RUN = 'R',
         LS_MESSAGE_HALTED = 'T',

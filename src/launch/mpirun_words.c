@@ -127,6 +127,26 @@ static void take_whole(ls_mpirun_words *w, char *line, ls_line_fn *take, void *c
         take_whole(w, over + 1, take, context);
 }
 
+/* Signs of life come at any time, also between two parts of a line that a rank writes piece by piece. So a
+ * sign at the end of what there is so far is taken out, and the line goes on. */
+static bool take_sign(ls_mpirun_words *w, ls_line_fn *take, void *context)
+{
+    char *begin = w->line.len ? strrchr(w->line.data, LS_MESSAGE_BEGIN) : NULL;
+    ls_rank_message f;
+    if (!begin || w->line.data[w->line.len - 1] != LS_MESSAGE_OVER)
+        return false;
+    w->line.data[w->line.len - 1] = 0;
+    const bool is_sign = ls_rank_message_read(&f, begin + 1) && f.kind == LS_MESSAGE_ALIVE;
+    if (!is_sign) {
+        w->line.data[w->line.len - 1] = LS_MESSAGE_OVER;
+        return false;
+    }
+    take(context, begin + 1, true);
+    *begin = 0;
+    w->line.len = (size_t)(begin - w->line.data);
+    return true;
+}
+
 void ls_mpirun_words_take(ls_mpirun_words *w, const char *text, size_t n, ls_line_fn *take, void *context)
 {
     for (size_t i = 0; i < n; i++) {
@@ -134,6 +154,8 @@ void ls_mpirun_words_take(ls_mpirun_words *w, const char *text, size_t n, ls_lin
             ls_str_printf(&w->line, "%c", text[i]);
             continue;
         }
+        if (take_sign(w, take, context))
+            continue;
         if (w->line.len)
             take_whole(w, w->line.data, take, context);
         else

@@ -13,7 +13,7 @@
 
 static const double LAST_WORDS = 0.8; /* seconds; mpirun kills ranks after one second */
 
-/* Whether this rank prints nothing while it joins the group: then only one rank of each host prints. */
+/* Whether this rank prints nothing if it could not join the group: then only one rank of each host prints. */
 static bool is_quiet(void)
 {
     return ls_launch_watched() || ls_environment_local_rank() > 0; /* watched: its parent prints */
@@ -72,8 +72,9 @@ bool ls_rank_is_first(bool of_each_host)
 ls_status ls_rank_join(ls_group **g, const ls_ui *ui)
 {
     bool ignored, *silent = ui->silent ? ui->silent : &ignored;
+    ls_status s = ls_group_from_environment(
+        g); /* while it waits, one of each host says so (comm/join_watch.h) */
     *silent = is_quiet();
-    ls_status s = ls_group_from_environment(g);
     if (s != LS_OK && ls_launch_watched() && ls_launch_rank() < 0)
         return ls_fail(s, "%s", ""); /* another process has reported it */
     if (s == LS_E_USAGE)

@@ -12,12 +12,14 @@
 #include "base/c_locale.h"
 #include "base/clock.h"
 #include "comm/environment.h"
+#include "comm/lag_threshold.h"
 #include "comm/launched.h"
 #include "message.h"
 #include "launch_own.h"
 
 #define TICK 0.1   /* seconds between two looks at the rank */
 #define LINGER 1.0 /* seconds after a bad end before this process ends, upon which mpirun ends all others */
+#define SIGN 0.4   /* of the time of lag.c between two signs of life, 2 s */
 #define LAST 0.6   /* seconds that a rank has to end when mpirun ends it */
 
 void ls_job_words_write(char text[160], const ls_job_words *w)
@@ -91,6 +93,16 @@ static void tell_news(launch *l, int rank, bool *joined, bool *failed, char run[
     ls_rank_message_send(&f);
 }
 
+/* The parent takes a host for lost that gives no sign of life (silent_hosts.c). Once ranks have joined, one
+ * of each host is enough: a rank that is lost alone is missed by the others. */
+static void tell_alive(const launch *l, int rank, bool joined, double *next)
+{
+    if (ls_now() < *next || (joined && l->supervised->local > 0))
+        return;
+    ls_rank_message_send(&(ls_rank_message){ .kind = LS_MESSAGE_ALIVE, .rank = rank });
+    *next = ls_now() + SIGN * ls_lag_threshold();
+}
+
 static void tell_halted(launch *l, int rank)
 {
     ls_rank_message f = { .kind = LS_MESSAGE_HALTED, .rank = rank };
@@ -144,7 +156,7 @@ static void watch(launch *l, int rank)
     bool joined = false, failed = false;
     char run[LS_RUN_PATH_BYTES] = "";
     int saves = 0;
-    double end_at = 0;
+    double end_at = 0, next_sign = 0;
     sigset_t child_ends;
     sigemptyset(&child_ends);
     sigaddset(&child_ends, SIGCHLD);
@@ -153,6 +165,7 @@ static void watch(launch *l, int rank)
         c->ended = waitpid(c->pid, &c->status, WNOHANG) == c->pid;
         tell_news(l, rank, &joined, &failed, run);
         tell_halted(l, rank);
+        tell_alive(l, rank, joined, &next_sign);
         if (!c->ended)
             pass_on(l, &saves, &end_at);
     }

@@ -190,6 +190,29 @@ LOCKSTEP_NOTICE=0.5 LOCKSTEP_FAULT=delay@60:rank=1:seconds=3 LOCKSTEP_FAKE_NODES
 grep -q "^warning: waiting for rank 1: rank 0 has waited .* for it in .*; on host .* it last did: step" err || fails "a slow rank is not named"
 grep -q "^rank 1 goes on: rank 0 waited" err || fails "a slow rank goes on"
 
+# a rank that is stopped, or whose script hangs, before it joins: one other rank of the host names it, also if it is rank 0; when it goes on, so does the run
+sed 's/steps: 6/steps: 2/' small.yaml > starts.yaml
+of_rank() { for p in $(pgrep -f "$work/starts.yaml"); do tr '\0' '\n' < "/proc/$p/environ" | grep -qx "OMPI_COMM_WORLD_RANK=$1" && echo "$p"; done; }
+for rank in 0 3; do
+    LOCKSTEP_NOTICE=2 LOCKSTEP_FAULT=stop@join:rank=$rank "$mpirun" -n 4 "$lockstep" train "$work/starts.yaml" --set run.name=starts > out 2> err &
+    job=$!
+    wait_for grep -q "^warning: waiting for rank $rank: its process [0-9]* on host .* is stopped (state T); it had not joined the group$" err
+    kill -CONT "$(of_rank $rank)"
+    wait $job || fails "rank $rank goes on, and the run does not"
+    [ "$(grep -c "^warning: waiting for rank $rank:" err)" = 1 ] && grep -q "^all ranks have come, after [0-9]* s$" err || fails "rank $rank was stopped while ranks start: said once"
+    rm -rf runs/starts
+done
+cat > late.sh << END
+[ \$OMPI_COMM_WORLD_RANK = 0 ] || exec "\$@"
+until [ -e $work/now ]; do sleep 0.05; done
+exec "\$@"
+END
+LOCKSTEP_NOTICE=2 "$mpirun" -n 4 sh late.sh "$lockstep" train starts.yaml --set run.name=starts > out 2> err &
+job=$!
+wait_for grep -q "^warning: waiting for rank 0: its process [0-9]* (sh) on host .* has not come to MPI_Init, for [0-9]* s$" err
+touch now
+wait $job && grep -q "^all ranks have come, after" err || fails "rank 0 comes late"
+
 # mpirun passes SIGUSR1 on to all ranks: one checkpoint; SIGTERM too, and gives them those seconds
 LOCKSTEP_FAKE_NODES=2 "$mpirun" -n 2 "$lockstep" train "$work/long.yaml" --set run.name=asked > out 2> err &
 job=$!

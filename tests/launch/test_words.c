@@ -41,6 +41,9 @@ static void words_are_told_apart(void **state)
     hear(&w, "----------------------------------------------------------------------\na table\n"
              "----------------------------------------------------------------------\n");
     assert_string_equal(ls_str_text(&passed), "a table|");
+    hear(&w, "loss \x1elockstep A 3 \x1f\n2.5 \x1elockstep A 2 \x1f\n\n\x1elockstep A 3 \x1f\nnext\n");
+    assert_string_equal(ls_str_text(&passed), "loss 2.5 |next|");
+    assert_string_equal(ls_str_text(&messages), "lockstep A 3 |lockstep A 2 |lockstep A 3 |");
     ls_mpirun_words_release(&w);
     ls_str_release(&passed);
     ls_str_release(&messages);

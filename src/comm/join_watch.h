@@ -1,0 +1,13 @@
+/* join_watch.h - names the ranks that others wait for while they join, in MPI_Init above all, if nobody
+ * watches them from outside: ranks that the user started with mpirun or srun. One rank of a host speaks, the
+ * lowest that waits. */
+#pragma once
+#include "lockstep/status.h"
+
+typedef struct ls_join_watch ls_join_watch;
+
+/* Starts a thread that looks after 6 s, and from then on every 2 s. size 0: not known. Local. */
+ls_status ls_join_watch_begin(ls_join_watch **out, int rank, int size);
+/* Frees it; it says that all have come, if it said before who has not. Does not wait for the thread, which
+ * may read a record in /proc that the kernel holds back. Local. */
+void ls_join_watch_end(ls_join_watch **w, bool joined);
