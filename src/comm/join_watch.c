@@ -160,8 +160,8 @@ static void speak(ls_join_watch *w)
             ;
         well = look_at_rank(w, first, end) && well;
     }
-    if (!tell_return(w) && well && here)
-        tell_others(w, here);
+    if (!tell_return(w) && well)
+        tell_others(w, here ? here : 1);
 }
 
 static void look(ls_join_watch *w)
