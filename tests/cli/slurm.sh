@@ -110,6 +110,18 @@ END
     stopped parent-$signal "on request"
 done
 
+# ---- a rank that is stopped before it joins is named by its host, and those of the other host say that ranks have not come
+submit hangs -N2 --ntasks-per-node=2 -w n3,n4 <<'END'
+LOCKSTEP_NOTICE=2 LOCKSTEP_FAULT=stop@join:rank=3 ./start.sh "$lockstep" train small.yaml --set run.name=hangs
+echo "status $?"
+END
+what="srun, a rank that is stopped"
+until_true grep -q "^warning: waiting for rank 3: its process [0-9]* on host n4 is stopped (state T); it had not joined the group$" hangs.out
+until_true grep -q "^warning: waiting in MPI_Init for [0-9]* s: the 2 ranks of host n3 are here, ranks of other hosts have not come: " hangs.out
+kill -CONT $(ip netns pids n4)
+until_true grep -q "^status" hangs.out
+has hangs.out "^status 0$"; times 0 hangs.out "waiting for rank [012]:"; same hangs
+
 # ---- what is wrong is said once, whatever the number of hosts
 submit refused -N2 --ntasks-per-node=2 -w n3,n4 <<'END'
 srun --mpi=none "$lockstep" train small.yaml --set run.name=refused 2>bare
