@@ -1,6 +1,6 @@
 #!/bin/bash
 # soak.sh COMMAND [KILLS [SEED]] [--write] - a run of four ranks on two hosts (network namespaces, where this is root; else on one) is disturbed KILLS times at
-# random moments: a rank is killed, stopped or all of a host are, or the parent. Each time it goes on, by itself or started again, and ends with the bytes of the
+# random moments: a rank is killed or stopped, a host is killed, frozen or cut off, or the parent is killed. Each time it goes on, by itself or started again, and ends with the bytes of the
 # run that nothing disturbed. Prints what docs/reliability.md shows; --write puts it there. `make soak KILLS=100` does.
 source "$(dirname "$0")/../tests/cli/alone.sh"
 page=$(realpath "$(dirname "$0")/../docs/reliability.md")
@@ -45,9 +45,10 @@ if [ $hosts = 2 ]; then
     export OMPI_MCA_btl=tcp,self OMPI_MCA_btl_tcp_if_include=10.77.33.0/24 OMPI_MCA_oob_tcp_if_include=10.77.33.0/24
     cat >rsh <<END2
 #!/bin/sh
-# what is taken for ssh: HOST COMMAND... There is one other host.
+# what is taken for ssh: HOST COMMAND... There is one other host, which does not answer while the cable is out.
 [ "\$1" = -x ] && shift
 shift
+ip -n left link show eth-left | grep -q ,UP || { echo "No route to host" >&2; exit 255; }
 exec ip netns exec right unshare --uts sh -c 'hostname right; exec sh -c "\$0"' "\$*"
 END2
     chmod +x rsh
@@ -69,24 +70,32 @@ since() { echo "$EPOCHREALTIME $1" | awk '{ printf "%.2f\n", $1 - $2 }'; }
 
 # One blow. Adds a line to ./blows: KIND SECONDS-TO-NAME SECONDS-TO-CONTINUE STEPS-LOST
 blow() {
-    local side=left kind name before named rows lost='; restart [0-9]+ ' all
+    local side=left kind name before named rows lost='; restart [0-9]+ ' news='waiting for rank|no sign of life|gives? no sign' all there
     [ $hosts = 1 ] || [ $((RANDOM % 2)) = 0 ] || side=right
     all=($(ranks $side))
     [ ${#all[@]} -gt 0 ] || return 0
-    case $((RANDOM / 7 % 10)) in
+    case $((RANDOM / 7 % 12)) in
     0 | 1 | 2 | 3 | 4) kind=rank ;;
     5 | 6) kind=host ;;
     7) kind=hang ;;
+    8) kind=freeze ;;
+    9) kind=cut ;;
     *) kind=parent ;;
     esac
-    [ $kind != host ] || side=right
-    [ $hosts$kind != 1host ] || kind=rank
-    before=$(lines "$lost" err) name=$(lines 'waiting for rank' err)
+    case $hosts$kind in
+    1host) kind=rank ;;
+    1freeze | 1cut) kind=hang ;;
+    2host | 2freeze | 2cut) [ "$(ranks right)" ] || return 0 ;; # the run may be on the other one alone
+    esac
+    there=$(ip netns pids right 2>/dev/null)
+    before=$(lines "$lost" err) name=$(lines "$news" err)
     local t=$EPOCHREALTIME
     case $kind in
     rank) kill -KILL "${all[RANDOM % ${#all[@]}]}" 2>/dev/null || return 0 ;;
     hang) kill -STOP "${all[RANDOM % ${#all[@]}]}" 2>/dev/null || return 0 ;;
     host) kill -KILL $(ip netns pids right) 2>/dev/null ;;
+    freeze) kill -STOP $there 2>/dev/null ;;
+    cut) ip -n left link set eth-left down ;;
     parent) kill -KILL "$parent" 2>/dev/null ;;
     esac
     named=-
@@ -97,10 +106,12 @@ blow() {
         last=$(grep '"kind":"step"' "runs/run$round/metrics.jsonl" 2>/dev/null | tail -n 1 | grep -o '"step":[0-9]*' | cut -d: -f2)
         begin
     else
-        if [ $kind = hang ]; then
-            reach more 'waiting for rank|; restart ' err $((name + before)) || return 0
+        if [ $kind = hang ] || [ $kind = freeze ] || [ $kind = cut ]; then
+            reach more "$news|; restart " err $((name + before)) || return 0
             named=$(since $t)
             reach more "$lost" err $before || return 0
+            [ $kind = hang ] || kill -KILL $there 2>/dev/null
+            [ $kind != cut ] || ip -n left link set eth-left up
         else
             reach more "$lost" err $before || return 0 # it was at its end
             named=$(since $t)
@@ -148,6 +159,7 @@ table() {
     echo "|---|---|---|---|---|"
     local kind text
     for kind in "rank:a rank was killed" "host:all processes of a host were killed" "hang:a rank was stopped (\`failure.stall_seconds: 9\`)" \
+        "freeze:all processes of a host were stopped" "cut:the cable between the hosts was pulled" \
         "parent:the parent was killed, and the command started again"; do
         grep "^${kind%%:*} " blows | sort -g -k3 | awk -v what="${kind#*:}" '
             { named[NR] = $2; on[NR] = $3; lost += $4; if ($4 > most) most = $4 }

@@ -12,7 +12,7 @@
 #include "launch_own.h"
 
 /* Parts of the time of lag.c. A host is silent after 8 s. One that was not heard for 4 s may have gone with
- * it: both are told in one line, at most a second later. */
+ * it: one line then names both, at most a second later. */
 #define SILENT 1.6
 #define UNSURE 0.8
 #define AT_LAST 1.8
