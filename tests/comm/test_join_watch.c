@@ -114,6 +114,7 @@ static void a_rank_that_hangs_is_named_once(void **state)
     snprintf(text, sizeof text, "waiting for rank 0: its process %d (sleep) on host ", (int)other);
     expect(text);
     ASSERT_CONTAINS(said, " has not come to MPI_Init, for ");
+    wait_looks();
     kill(other, SIGSTOP);
     expect(" is stopped (state T); it had not joined the group");
     wait_looks();
