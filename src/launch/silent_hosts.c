@@ -164,27 +164,29 @@ static void look_at_starter(launch *l, const char *name, int starter)
     }
 }
 
+/* (Also after a failure: a silent host may be its cause, and mpirun needs seconds to end the others.) */
 void ls_launch_look_silent(launch *l, const char *name, int starter)
 {
     const double unit = ls_lag_threshold();
     int fresh = 0, unsure = 0;
     double oldest = 0;
-    if (l->failed_at > 0 || !starter || ls_now() < l->look_again_at)
+    if (!starter || ls_now() < l->look_again_at)
         return;
     if (l->first_heard == 0) {
-        look_for_a_start(l, name, starter);
+        if (l->failed_at == 0)
+            look_for_a_start(l, name, starter);
         return;
     }
-    for (int h = 0; h < l->o->hosts->used && l->failed_at == 0; h++) {
+    for (int h = 0; h < l->o->hosts->used; h++) {
         const double age = age_of(l, h);
         fresh += age > SILENT * unit && !host_is_told(l, h);
         unsure += age > UNSURE * unit && age <= SILENT * unit;
         oldest = fmax(oldest, age);
-        if (host_is_told(l, h))
+        if (host_is_told(l, h) && l->failed_at == 0)
             give_up_on(l, h, age);
     }
     tell_return(l);
-    if (l->failed_at > 0 || (!l->told_starter && (!fresh || (unsure && oldest < AT_LAST * unit))))
+    if (!l->told_starter && (!fresh || (unsure && oldest < AT_LAST * unit)))
         return;
     look_at_starter(l, name, starter);
     if (fresh && ls_now() >= l->look_again_at)
