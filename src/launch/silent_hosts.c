@@ -170,7 +170,7 @@ void ls_launch_look_silent(launch *l, const char *name, int starter)
     const double unit = ls_lag_threshold();
     int fresh = 0, unsure = 0;
     double oldest = 0;
-    if (!starter || ls_now() < l->look_again_at)
+    if (!starter || (ls_now() < l->look_again_at && !l->told_starter))
         return;
     if (l->first_heard == 0) {
         if (l->failed_at == 0)
