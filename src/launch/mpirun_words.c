@@ -56,6 +56,11 @@ static bool speaks_of_itself(const char *text)
     return false;
 }
 
+static bool says_name(const char *line, const char *name)
+{
+    return name && begins(line, name) && line[strlen(name)] == ':';
+}
+
 /* Whether mpirun wrote the line: "[host:123] ..." of its daemons and library, or another known beginning. */
 static bool is_its_own(const ls_mpirun_words *w, const char *line)
 {
@@ -75,8 +80,9 @@ static bool is_its_own(const ls_mpirun_words *w, const char *line)
     for (size_t i = 0; i < sizeof BEGINNINGS / sizeof BEGINNINGS[0]; i++)
         if (begins(line, BEGINNINGS[i]))
             return true;
-    const char *slash = w->name ? strrchr(w->name, '/') : NULL, *name = slash ? slash + 1 : w->name;
-    return name && begins(line, name) && line[strlen(name)] == ':'; /* it leaves out its folder */
+    /* it leaves out its folder; that it cannot be executed is said with it */
+    const char *slash = w->name ? strrchr(w->name, '/') : NULL;
+    return says_name(line, w->name) || (slash && says_name(line, slash + 1));
 }
 
 static void pass_block(ls_mpirun_words *w, ls_line_fn *take, void *context)

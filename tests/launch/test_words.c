@@ -38,6 +38,8 @@ static void words_are_told_apart(void **state)
              "--------------------------------------------------------------------------\nmine\n");
     assert_string_equal(ls_str_text(&passed), "mine|");
     assert_non_null(strstr(ls_mpirun_words_said(&w), "mpirun noticed that process rank 1"));
+    hear(&w, "/opt/mpi/bin/mpirun.openmpi: No such file or directory\nmpirun.openmpi is mine\n");
+    assert_string_equal(ls_str_text(&passed), "mpirun.openmpi is mine|");
     hear(&w, "----------------------------------------------------------------------\na table\n"
              "----------------------------------------------------------------------\n");
     assert_string_equal(ls_str_text(&passed), "a table|");
