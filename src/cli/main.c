@@ -43,8 +43,6 @@ static int run_verb(const ls_verb *verb, int argc, char **argv)
     static ls_args a; /* kilobytes: not on the stack */
     ls_terminal_opts options = { .level = LS_INFO };
     ls_ui ui;
-    if (verb->tasks != LS_TASKS_ALL && !ls_rank_is_first(verb->tasks == LS_TASKS_FIRST_OF_HOST))
-        return LS_EXIT_DONE;
     if (ls_launch_rank() >= 0)
         prctl(PR_SET_NAME, program_invocation_short_name); /* started through /proc/self/exe, it would be
                                                               "exe" to ps and top */
@@ -64,7 +62,9 @@ static int run_verb(const ls_verb *verb, int argc, char **argv)
     if (s == LS_OK)
         s = ls_fault_from_environment(ls_launch_rank());
     if (s == LS_OK)
-        s = verb->run(&a, &ui);
+        s = verb->tasks == LS_TASKS_ALL || ls_rank_is_first(verb->name, verb->tasks == LS_TASKS_FIRST_OF_HOST)
+                ? verb->run(&a, &ui)
+                : LS_OK;
     if (s == LS_OK)
         s = flush_results();
     if (s != LS_OK && *ls_error_message()) { /* else another process has printed it */

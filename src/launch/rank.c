@@ -63,10 +63,16 @@ ls_status ls_rank_alone(const char *refusal)
     return s == LS_OK ? s : say_once(s);
 }
 
-bool ls_rank_is_first(bool of_each_host)
+bool ls_rank_is_first(const char *verb, bool of_each_host)
 {
-    const bool first = ls_environment_number() == 0;
-    return first || (of_each_host && ls_environment_local_rank() == 0);
+    const int number = ls_environment_number();
+    if (number == 0 || (of_each_host && ls_environment_local_rank() == 0))
+        return true;
+    ls_log_info(
+        "%s: the first task%s does it, and this is task %d. For other work in each task, start each by "
+        "itself (srun -n 1, mpirun -n 1)",
+        verb, of_each_host ? " of each host" : "", number);
+    return false;
 }
 
 ls_status ls_rank_join(ls_group **g, const ls_ui *ui)

@@ -9,8 +9,8 @@
  * or torchrun has started several. */
 ls_status ls_rank_alone(const char *refusal);
 /* Whether this process does what needs one process: the first of those that mpirun, srun or torchrun started,
- * of all or of each host. */
-bool ls_rank_is_first(bool of_each_host);
+ * of all or of each host. If not, it says so to the user. */
+bool ls_rank_is_first(const char *verb, bool of_each_host);
 /* Joins the group that the environment describes (of `lockstep --workers`, mpirun, srun or torchrun). *g
  * NULL: this process is the only rank. Only rank 0 prints messages from now on. Collective if there is a
  * group. */

@@ -427,7 +427,7 @@ ls_status ls_predict_command(const ls_predict_opts *o, const ls_ui *ui)
     const char *dot = o->out ? strrchr(o->out, '.') : NULL;
     if (o->prompt)
         return ls_generate_command(o, ui);
-    if (!ls_rank_is_first(false)) /* only --prompt is a matter of several ranks */
+    if (!ls_rank_is_first("predict", false)) /* only --prompt is a matter of several ranks */
         return LS_OK;
     ls_status s = ls_input_files(&files, o->n_inputs, o->inputs);
     with_files.n_inputs = (int)files.n;

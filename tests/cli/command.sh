@@ -254,17 +254,19 @@ if [ -c /dev/full ]; then
     [ $got -eq 1 ] || { echo "a full disk: exit status $got"; failures=$((failures + 1)); }
     has err "error: stdout: No space left on device"
 fi
-# as tasks of mpirun, srun or torchrun: the first one does what needs one process, and the others end at once; of `get` the first of each host
+# as tasks of mpirun, srun or torchrun: the first one does what needs one process, and the others say so and end; of `get` the first of each host
 task() { # NUMBER OF-HOST STATUS ARGS...
     number=$1 local=$2; shift 2
     OMPI_COMM_WORLD_SIZE=4 OMPI_COMM_WORLD_RANK=$number OMPI_COMM_WORLD_LOCAL_RANK=$local try "$@"
 }
-for verb in plan explain export inspect recipe runs data new watch chat; do
-    task 1 1 0 $verb --no-such-option; is_empty out; is_empty err
-    task 0 0 2 $verb --no-such-option; has err "has no option --no-such-option"
+other() { task "$@"; is_empty out; has err "$4: the first task"; has err "this is task $1. For other work in each task, start each by itself (srun -n 1, mpirun -n 1)"; }
+for words in "plan none" "explain none" "export none --to none.pt" "inspect none" "recipe none" "data none" "new new" "watch none" "chat none"; do
+    other 1 1 0 $words
+    task 0 0 2 ${words%% *} --no-such-option; has err "has no option --no-such-option"
 done
-task 2 0 2 get --no-such-option; task 3 1 0 get --no-such-option; is_empty err
-task 1 1 0 predict tiny.safetensors; is_empty err
+other 1 1 0 runs
+task 2 0 2 get --no-such-option; other 3 1 0 get none/none; has err "the first task of each host does it"
+other 1 1 0 predict tiny.safetensors
 task 0 0 2 launch --workers 2 true; has err "launch starts the ranks itself: call it once, without mpirun, srun or torchrun"
 RANK=1 WORLD_SIZE=2 LOCAL_RANK=1 LOCAL_WORLD_SIZE=2 MASTER_PORT=1 try 0 recipe mlp-mnist; is_empty out
 SLURM_PROCID=3 SLURM_STEP_NUM_TASKS=4 try 0 recipe mlp-mnist; is_empty out
