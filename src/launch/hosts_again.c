@@ -124,12 +124,22 @@ static bool judge_failed(ls_host *host)
     return soon;
 }
 
+/* The host on which the attempt failed; if that is not known, the one that came back last. */
+static ls_host *find_failed(ls_hosts *h, int host)
+{
+    ls_host *last = NULL;
+    for (int i = 0, k = 0; i < h->n; i++) {
+        if (h->all[i].answers && k++ == host)
+            return &h->all[i];
+        if (h->all[i].answers && h->all[i].back_at > (last ? last->back_at : 0))
+            last = &h->all[i];
+    }
+    return host < 0 ? last : NULL;
+}
+
 bool ls_hosts_judge(ls_hosts *h, const ls_attempt_end *end)
 {
-    ls_host *failed = NULL;
-    for (int i = 0, k = 0; i < h->n && end->host >= 0; i++)
-        if (h->all[i].answers && k++ == end->host)
-            failed = &h->all[i];
+    ls_host *failed = find_failed(h, end->host);
     if (judge_returned(h, end))
         return true;
     return failed && end->worked && end->may_pass && judge_failed(failed);

@@ -261,6 +261,7 @@ static void explain_silence(launch *l)
                  l->job->command.name, hosts, *said ? said : "it said nothing");
         l->missed = LS_MISSED_NOT;
         ls_launch_note(l, 0, LS_E_PEER);
+        l->host_unknown = true;
     } else if (silent && (silent < hosts || l->failed_at == 0) &&
                (l->failed_at == 0 || l->code == LS_E_PEER)) {
         snprintf(l->text, sizeof l->text, "%.2000s%s%.*s; the other ranks were stopped", ls_str_text(&text),

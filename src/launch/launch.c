@@ -160,7 +160,8 @@ ls_status ls_launch(const ls_launch_opts *o)
         if (s == LS_OK)
             s = attempt(&l);
         if (o->failed_host)
-            *o->failed_host = o->hosts && l.failed_at > 0 ? l.failed_rank / o->hosts->per : -1;
+            *o->failed_host = o->hosts && l.failed_at > 0 && !l.host_unknown ? l.failed_rank / o->hosts->per
+                                                                             : -1;
         if (o->run)
             ls_shm_watch_run(l.watch, o->run);
         sigprocmask(SIG_SETMASK, &l.mask_before, NULL);

@@ -56,7 +56,8 @@ typedef struct launch {
     sigset_t mask_before;
     double failed_at; /* 0: no rank has failed */
     int failed_rank;
-    ls_missed missed; /* how the others noticed that it was missing */
+    bool host_unknown; /* ranks of all hosts ended at once: failed_rank does not say where it began */
+    ls_missed missed;  /* how the others noticed that it was missing */
     bool stop_passed_on, killed, told_that_nobody_joined, told_starter;
     sig_atomic_t saves_passed_on;
     ls_status code;  /* of the failure */
