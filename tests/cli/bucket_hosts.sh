@@ -4,12 +4,9 @@
 example=$2 mpirun=$3 server=$4
 source "$(dirname "$0")/alone.sh"
 alone "iproute2 util-linux" "" "$@"
-source "$(dirname "$0")/common.sh"
+source "$(dirname "$0")/two_hosts.sh"
 needs curl
-trap 'hosts_down; cd /; rm -rf "$work"' EXIT
-two_hosts 10.77.9 2>err || { bad "no two hosts: $(cat err)"; finish; }
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1
-export OMPI_MCA_btl=tcp,self OMPI_MCA_btl_tcp_if_include=10.77.9.0/24 OMPI_MCA_oob_tcp_if_include=10.77.9.0/24
+hosts_begin 10.77.9 100
 cat >side <<'END'
 #!/bin/sh
 # side NAME COMMAND...: as that host, which has disks/NAME at $work/disk, unless the file `shared` is there
@@ -29,17 +26,7 @@ END
 chmod +x rsh side
 mkdir -p disk disks/left disks/right
 export LOCKSTEP_CACHE=$work/disk/cache
-two="--rsh $work/rsh --hosts 10.77.9.1:2,10.77.9.2:2"
 on() { local host=$1; shift; ip netns exec "$host" unshare --uts --mount "$work/side" "$host" "$@"; }
-try() { # STATUS WORDS...: on the left host
-    local want=$1; shift
-    what="lockstep $*"
-    on left timeout -k 5 100 "$lockstep" "$@" >out 2>err </dev/null
-    local got=$?
-    [ $got -eq "$want" ] || { bad "$what: exit status $got instead of $want"; cat err; }
-}
-begin() { what="lockstep $*"; on left timeout -k 5 100 "$lockstep" "$@" >out 2>err </dev/null & parent=$!; }
-ended() { wait $parent; local got=$?; [ $got -eq "$1" ] || { bad "$what: exit status $got instead of $1"; cat err; }; }
 empty() { rm -rf "$work/disks/$1"; mkdir "$work/disks/$1"; } # a host whose disk is
 ip netns exec left "$server" 10.77.9.1 >requests & until_true test -s requests
 export AWS_ACCESS_KEY_ID=key AWS_SECRET_ACCESS_KEY=secret no_proxy=10.77.9.1 AWS_ENDPOINT_URL=http://10.77.9.1:$(head -n 1 requests)

@@ -4,11 +4,8 @@
 example=$2 mpirun=$3 mpich=${4:-}
 source "$(dirname "$0")/alone.sh"
 alone "iproute2 util-linux" "" "$@"
-source "$(dirname "$0")/common.sh"
-trap 'hosts_down; cd /; rm -rf "$work"' EXIT
-two_hosts 10.77.8 2>err || { bad "no two hosts: $(cat err)"; finish; }
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1
-export OMPI_MCA_btl=tcp,self OMPI_MCA_btl_tcp_if_include=10.77.8.0/24 OMPI_MCA_oob_tcp_if_include=10.77.8.0/24
+source "$(dirname "$0")/two_hosts.sh"
+hosts_begin 10.77.8 200
 cat >rsh <<END
 #!/bin/sh
 # what is taken for ssh: HOST COMMAND... There is one other host; while the file \`down\` is there it does not answer, while \`apart\` is there it has a disk of its own.
@@ -19,17 +16,6 @@ host=\$1; shift
 exec ip netns exec right unshare --uts sh -c 'hostname right; exec sh -c "\$0"' "\$*"
 END
 chmod +x rsh
-two="--rsh $work/rsh --hosts 10.77.8.1:2,10.77.8.2:2"
-# try STATUS WORDS...: on the left host
-try() {
-    local want=$1; shift
-    what="lockstep $*"
-    on left timeout -k 5 200 "$lockstep" "$@" >out 2>err </dev/null
-    local got=$?
-    [ $got -eq "$want" ] || { bad "$what: exit status $got instead of $want"; cat err; }
-}
-begin() { what="lockstep $*"; on left timeout -k 5 200 "$lockstep" "$@" >out 2>err </dev/null & parent=$!; }
-ended() { wait $parent; local got=$?; [ $got -eq "$1" ] || { bad "$what: exit status $got instead of $1"; cat err; }; }
 the_parent() { pgrep -P "$(pgrep -P $parent)"; } # under timeout
 ranks() { local p; for p in $(ip netns pids "$1"); do grep -qz ^LOCKSTEP_REPORT_FD= "/proc/$p/environ" 2>/dev/null && echo "$p"; done; }
 has_steps() { [ "$(grep -c '"kind":"step"' "runs/$1/metrics.jsonl")" -ge "$2" ]; }

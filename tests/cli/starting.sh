@@ -4,11 +4,8 @@
 mpirun=$2
 source "$(dirname "$0")/alone.sh"
 alone "iproute2 util-linux" "" "$@"
-source "$(dirname "$0")/common.sh"
-trap 'hosts_down; cd /; rm -rf "$work"' EXIT
-two_hosts 10.77.9 2>err || { bad "no two hosts: $(cat err)"; finish; }
-export OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1
-export OMPI_MCA_btl=tcp,self OMPI_MCA_btl_tcp_if_include=10.77.9.0/24 OMPI_MCA_oob_tcp_if_include=10.77.9.0/24
+source "$(dirname "$0")/two_hosts.sh"
+hosts_begin 10.77.9 200
 cat >rsh <<END
 #!/bin/sh
 # what is taken for ssh: HOST COMMAND... There is one other host. While the file \`down\` is there, it does not answer; while \`hang\` is there, mpirun's half does not start.
@@ -19,8 +16,6 @@ case "\$*" in *orted*) while [ -e $work/hang ]; do sleep 0.05; done ;; esac
 exec ip netns exec right unshare --uts sh -c 'hostname right; exec sh -c "\$0"' "\$*"
 END
 chmod +x rsh
-begin() { what="lockstep $*"; on left timeout -k 5 200 "$lockstep" "$@" >out 2>err </dev/null & parent=$!; }
-ended() { wait $parent; local got=$?; [ $got -eq "$1" ] || { bad "$what: exit status $got instead of $1"; cat err; }; }
 processes() { ip netns pids "$1"; }
 has_stopped() { local p; for p in $(processes "$1"); do grep -q "^State:.T" "/proc/$p/status" && return; done; false; }
 said() { until_true grep -qE -- "$1" err; }
@@ -33,7 +28,6 @@ checkpoint: {every_epochs: 0, every_steps: 30, keep: 3}
 threads: 1
 END
 "$lockstep" train small.yaml --set run.name=whole >out 2>err || bad "one process"
-two="--rsh $work/rsh --hosts 10.77.9.1:2,10.77.9.2:2"
 silent="^warning: host 10.77.9.2: no sign of life for [0-9]+ s; its ranks 2 to 3 have not joined the group: is the host up, is its network\?$"
 export LOCKSTEP_NOTICE=2
 unborn() { LOCKSTEP_FAULT=stop@join:rank=2 begin train small.yaml $two --set run.name="$@"; until_true has_stopped right; }
