@@ -194,41 +194,63 @@ static const ls_node *late_partner(const fusion *f, const ls_node *n)
     return NULL;
 }
 
+/* What a node would be part of as the last op of a fused program. */
+typedef struct chain {
+    int size, operands; /* size 0: it cannot be fused */
+    int64_t bytes;      /* of the operands */
+    int pass;           /* of a pipeline: how many messages there are before the node */
+} chain;
+
+/* Whether p, which makes operand k of n, can be computed inside n. p's operands then live until n. Within a
+ * pass that is short. Over passes, as from one micro-batch's gradient to the next, they must not take more
+ * memory than p's result would: a sum over micro-batches would keep the gradients of eight. */
+static bool continues(const fusion *f, const chain *all, const ls_node *n, int k)
+{
+    const ls_node *p = producer(f, n->in[k]);
+    const chain *before = &all[p->id], *own = &all[n->id];
+    const ls_type *made = ls_type_of(f->r.from, p->out[0]), *out = ls_type_of(f->r.from, n->out[0]);
+    return before->size > 0 && single_use(f, n->in[k]) && f->into[p->id] < 0 && same_pass(p, n) &&
+           (before->pass == own->pass || before->bytes <= (int64_t)ls_type_bytes(made)) &&
+           ls_type_count(made) == ls_type_count(out) && made->ndim == out->ndim &&
+           own->size + before->size <= MAX_CODE && own->operands - 1 + before->operands <= MAX_OPERANDS;
+}
+
+static void decide_chain(fusion *f, chain *all, const ls_node *n)
+{
+    chain *own = &all[n->id];
+    own->size = 1;
+    own->operands = n->n_in;
+    for (int k = 0; k < n->n_in; k++)
+        own->bytes += (int64_t)ls_type_bytes(ls_type_of(f->r.from, n->in[k]));
+    for (int k = 0; k < n->n_in; k++) {
+        const ls_node *p = producer(f, n->in[k]);
+        if (!continues(f, all, n, k))
+            continue;
+        f->into[p->id] = n->id;
+        own->size += all[p->id].size;
+        own->operands += all[p->id].operands - 1;
+        own->bytes += all[p->id].bytes - (int64_t)ls_type_bytes(ls_type_of(f->r.from, p->out[0]));
+    }
+}
+
 /* Element-wise chains: a node whose only reader is element-wise, of the same shape and in the same phase, is
  * computed inside its reader. Registers of a fused program are floats, so the program may read integers, but
  * not make them. */
 static ls_status decide_chains(fusion *f)
 {
     const ls_graph *g = f->r.from;
-    int *size = ls_sys_calloc((size_t)g->n_nodes + 1, sizeof *size),
-        *operands = ls_sys_calloc((size_t)g->n_nodes + 1, sizeof *operands);
-    const ls_status s = ls_sys_have(size ? operands : NULL);
-    for (int i = 0; i < g->n_nodes && s == LS_OK; i++) {
+    chain *all = ls_sys_calloc((size_t)g->n_nodes + 1, sizeof *all);
+    const ls_status s = ls_sys_have(all);
+    for (int i = 0, pass = 0; i < g->n_nodes && s == LS_OK; i++) {
         const ls_node *n = g->nodes[i];
-        if (!(n->op->flags & LS_OP_ELEMENTWISE) || f->into[i] >= 0 ||
-            !ls_dtype_is_float(ls_type_of(g, n->out[0])->dtype))
-            continue;
-        if (late_partner(f, n))
-            continue; /* it is part of a product already */
-        size[i] = 1;
-        operands[i] = n->n_in;
-        for (int k = 0; k < n->n_in; k++) {
-            const ls_node *p = producer(f, n->in[k]);
-            bool chain = size[p->id] > 0 && single_use(f, n->in[k]) && f->into[p->id] < 0 &&
-                         p->phase == n->phase && (p->clone_of < 0) == (n->clone_of < 0) &&
-                         ls_type_count(ls_type_of(g, p->out[0])) == ls_type_count(ls_type_of(g, n->out[0])) &&
-                         ls_type_of(g, p->out[0])->ndim == ls_type_of(g, n->out[0])->ndim &&
-                         size[i] + size[p->id] <= MAX_CODE &&
-                         operands[i] - 1 + operands[p->id] <= MAX_OPERANDS;
-            if (!chain)
-                continue;
-            f->into[p->id] = i;
-            size[i] += size[p->id];
-            operands[i] += operands[p->id] - 1;
-        }
+        pass += n->op == &ls_op_send || n->op == &ls_op_receive;
+        all[i].pass = pass;
+        if ((n->op->flags & LS_OP_ELEMENTWISE) && f->into[i] < 0 &&
+            ls_dtype_is_float(ls_type_of(g, n->out[0])->dtype) &&
+            !late_partner(f, n)) /* else it is part of a product already */
+            decide_chain(f, all, n);
     }
-    free(size);
-    free(operands);
+    free(all);
     return s;
 }
 

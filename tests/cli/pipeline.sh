@@ -31,6 +31,11 @@ diff <(losses whole) <(losses weights) || bad "other losses with zero_bubble"
 [ -n "$(digests whole)" ] && diff <(digests whole) <(digests weights) || bad "other digests with zero_bubble"
 diff <(digests whole) <(digests chunks) || bad "other digests with interleaved"
 
+# ---- the gradient of a micro-batch is added at once: with more micro-batches no more of them are alive
+gradients() { try 0 plan llama.yaml "${two[@]}" --set model.hidden_size=256 --set parallel.data=ddp --set parallel.recompute=units --set train.micro_batch=1 --set train.accumulate=running --set precision.param=bf16 --set train.global_batch="$1" --json; grep -o '"gradients":[0-9]*' out | head -n 1; }
+few=$(gradients 4) many=$(gradients 32)
+[ -n "$few" ] && [ "$few" = "$many" ] || bad "at the worst moment $few bytes with 4 micro-batches, $many with 32"
+
 # ---- a stage is killed, is late, and the run goes on in other layouts
 for schedule in 1f1b zero_bubble interleaved; do
     LOCKSTEP_FAULT=kill@200:rank=1 try 0 train llama.yaml --set run.name=killed-$schedule "${two[@]}" --set failure.max_failures=20 --set parallel.schedule=$schedule
