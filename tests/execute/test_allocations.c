@@ -71,14 +71,17 @@ static void step_allocates_nothing(void **state)
             ls_session_profile(s, profile);
             for (int i = 0; i < 2; i++) /* starts the threads */
                 ASSERT_OK(ls_session_run(s, i, false));
-            while (s->prefaulting && !atomic_load(&s->touched))
-                sched_yield(); /* a sanitizer allocates when a thread begins, and this one may begin late */
-            int allocations, mappings;
-            ls_test_count_begin();
-            for (int run = 0; run < 6; run++)
-                if (ls_session_run(s, run % 2, run == 5) != LS_OK)
-                    abort();
-            ls_test_count_end(&allocations, &mappings);
+            /* A sanitizer allocates when a thread begins. Each may begin late, once. */
+            int allocations = 1, mappings = 1;
+            for (int late = 0; (allocations || mappings) && late < (LS_TEST_SANITIZED ? 4 : 1); late++) {
+                while (s->prefaulting && !atomic_load(&s->touched))
+                    sched_yield();
+                ls_test_count_begin();
+                for (int run = 0; run < 6; run++)
+                    if (ls_session_run(s, run % 2, run == 5) != LS_OK)
+                        abort();
+                ls_test_count_end(&allocations, &mappings);
+            }
             assert_int_equal(allocations, 0);
             assert_int_equal(mappings, 0);
         }
