@@ -3,12 +3,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/c_locale.h"
+#include "base/file.h"
+#include "base/hash.h"
 #include "base/json.h"
 #include "base/shown.h"
 #include "base/str.h"
 #include "split_texts.h"
+#include "ckpt/manifest.h"
 #include "comm/agree.h"
 #include "loop/data_record.h"
 #include "screen/confusion_table.h"
@@ -158,13 +162,51 @@ end:
     return s;
 }
 
+/* The digest of a checkpoint's manifest, which has a checksum of every byte; 0: there is none. */
+static ls_status identify(uint64_t *out, const ls_saved_model *t)
+{
+    char *path = t->checkpoint ? ls_path_join(t->checkpoint, LS_MANIFEST) : NULL, *text = NULL;
+    size_t n = 0;
+    *out = 0;
+    const ls_status s = path && access(path, F_OK) == 0 ? ls_file_read(&text, &n, path) : LS_OK;
+    if (s == LS_OK && text)
+        *out = ls_hash64(text, n);
+    free(text);
+    free(path);
+    return s;
+}
+
+/* Each host opens the model by its name. `s` is what came of that. LS_E_USAGE if a host has not that of
+ * rank 0. Collective. */
+static ls_status agree_on_model(ls_group *g, const ls_saved_model *t, ls_status s)
+{
+    const bool elsewhere = ls_group_hosts(g) > 1 && ls_group_rank(g) > 0;
+    uint64_t own = 0, first;
+    char host[256] = "";
+    gethostname(host, sizeof host - 1);
+    if (s == LS_OK)
+        s = identify(&own, t);
+    else if (elsewhere)
+        s = ls_fail(s, "host %s: %s; all hosts read the model, so it has to be in a folder that they share",
+                    host, ls_error_message());
+    first = own;
+    LS_TRY(ls_group_broadcast(g, &first, sizeof first, 0));
+    if (s == LS_OK && own != first)
+        s = ls_fail(
+            LS_E_USAGE,
+            "host %s: %s is not the checkpoint that rank 0 has under this name: all hosts read it, so "
+            "it has to be in a folder that they share",
+            host, t->checkpoint ? t->checkpoint : "the model");
+    return ls_ranks_agree(g, s);
+}
+
 /* Runs as a rank of an existing group, as the parent of the ranks that it starts, or as the only process. */
 static ls_status eval_run(ls_group *g, const ls_eval_opts *o, const ls_ui *ui)
 {
     ls_saved_model t;
     ls_status s = ls_saved_model_is_folder(&o->model) ? ls_saved_model_open_folder(&t, &o->model)
                                                       : ls_saved_model_open(&t, &o->model);
-    LS_TRY(g ? ls_ranks_agree(g, s) : s);
+    LS_TRY(g ? agree_on_model(g, &t, s) : s);
     ls_launch_opts ranks = { .ranks = 1, .argv = o->argv, .stop = ui->stop, .pass = ui->pass };
     ls_hosts *hosts = NULL;
     if (o->generate)

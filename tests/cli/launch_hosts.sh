@@ -8,14 +8,14 @@ source "$(dirname "$0")/two_hosts.sh"
 hosts_begin 10.77.8 200
 cat >rsh <<END
 #!/bin/sh
-# what is taken for ssh: HOST COMMAND... There is one other host; while the file \`down\` is there it does not answer, while \`apart\` is there it has a disk of its own.
+# what is taken for ssh: HOST COMMAND... There is one other host; while the file \`down\` is there it does not answer, while \`apart\` is there it has a disk of its own, with \`copies\`.
 [ "\$1" = -x ] && shift
 host=\$1; shift
 [ ! -e $work/down ] && [ "\$host" = 10.77.8.2 ] || { echo "connect to \$host: No route to host" >&2; exit 255; }
-[ ! -e $work/apart ] || exec ip netns exec right unshare --uts --mount sh -c "hostname right; mount -t tmpfs none $work/runs; exec sh -c \"\\\$0\"" "\$*"
+[ ! -e $work/apart ] || exec ip netns exec right unshare --uts --mount sh -c "hostname right; mount -t tmpfs none $work/runs; cp -r $work/copies/. $work/runs; exec sh -c \"\\\$0\"" "\$*"
 exec ip netns exec right unshare --uts sh -c 'hostname right; exec sh -c "\$0"' "\$*"
 END
-chmod +x rsh
+chmod +x rsh; mkdir copies
 the_parent() { pgrep -P "$(pgrep -P $parent)"; } # under timeout
 ranks() { local p; for p in $(ip netns pids "$1"); do grep -qz ^LOCKSTEP_REPORT_FD= "/proc/$p/environ" 2>/dev/null && echo "$p"; done; }
 has_steps() { [ "$(grep -c '"kind":"step"' "runs/$1/metrics.jsonl")" -ge "$2" ]; }
@@ -221,7 +221,12 @@ refused 2 "^error: .*host right does not see runs/apart/.shared-.*: $shared, so 
 times 0 err "^first step"; [ ! -e runs/apart/metrics.jsonl ] || times 0 runs/apart/metrics.jsonl '"kind":"step"'
 refused 2 "^error: .*host right does not see runs/two-fsdp/checkpoints/step-00000300, " train small.yaml $two --set run.name=two-fsdp --set train.steps=330
 try 0 train small.yaml $two --set run.name=unsaved --set train.steps=3 --set checkpoint.every_epochs=-1 --set checkpoint.every_steps=0 --set checkpoint.keep=2
-rm -f apart
+folder="it has to be in a folder that they share$"
+refused 2 "^error: .*host right: .*runs/whole: .*; all hosts read the model, so $folder" eval runs/whole $two
+"$lockstep" train small.yaml --set run.name=whole --set run.storage=copies --set run.seed=2 >out 2>err || bad "one process, again"
+refused 2 "^error: .*host right: runs/whole/checkpoints/[a-z0-9-]* is not the checkpoint that rank 0 has under this name: all hosts read it, so $folder" eval runs/whole $two
+rm -rf copies/whole; cp -r runs/whole copies; try 0 eval runs/whole $two
+rm -rf apart copies/whole
 LOCKSTEP_MPIRUN=$work/none refused 1 "^error: $work/none did not start the ranks: $work/none: No such file" launch $two -- $run wrong
 LOCKSTEP_MPI_MODULE=$work/none.so refused 1 "^error: ranks on several hosts need MPI, and no module for it loads: .*none.so" launch $two -- $run wrong
 RANK=0 WORLD_SIZE=4 LOCAL_RANK=0 LOCAL_WORLD_SIZE=2 MASTER_PORT=1 refused 2 "lockstep train RECIPE --hosts A:2,B:2|lockstep launch --hosts A:2,B:2" train small.yaml --set run.name=wrong
