@@ -119,7 +119,8 @@ static void tell_others(ls_join_watch *w, int here)
             (int)(ls_now() - w->began), here, here == 1 ? "" : "s", w->host, here == 1 ? "is" : "are");
 }
 
-/* The processes all[first..end) of one rank. Returns whether it waits like this one. */
+/* The processes all[first..end) of one rank: the first is the outermost, as a script whose commands come and
+ * go. Returns whether it waits like this one. */
 static bool look_at_rank(ls_join_watch *w, int first, int end)
 {
     bool joins = false, stopped = false;
@@ -130,7 +131,7 @@ static bool look_at_rank(ls_join_watch *w, int first, int end)
             tell_stopped(w, &w->all[i]);
     }
     if (!joins && !stopped)
-        tell_absent(w, &w->all[end - 1]);
+        tell_absent(w, &w->all[first]);
     return joins && !stopped;
 }
 
