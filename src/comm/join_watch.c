@@ -17,9 +17,7 @@
 
 #define FIRST 1.2 /* parts of the time of lag.c: until the first look, and between two */
 #define OFTEN 0.4
-enum {
-    TWICE = 2
-}; /* so often in a row a rank was not seen to join; one that has just joined is not, either */
+#define TWICE 2 /* looks: in one look alone, a rank that has just joined may have no such thread any more */
 
 /* What was said of a process. */
 typedef struct told {

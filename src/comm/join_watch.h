@@ -1,6 +1,6 @@
-/* join_watch.h - names the ranks that others wait for while they join, in MPI_Init above all, if nobody
- * watches them from outside: ranks that the user started with mpirun or srun. One rank of a host speaks, the
- * lowest that waits. */
+/* join_watch.h - while ranks wait in MPI_Init, names those that have not come. It is for ranks that the user
+ * started with mpirun or srun, which no process of ours watches. On each host the lowest rank that waits
+ * writes the messages. */
 #pragma once
 #include "lockstep/status.h"
 

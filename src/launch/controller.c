@@ -11,9 +11,8 @@
 #define PAUSE 0.5      /* seconds before the first restart; each later pause is twice as long */
 #define PAUSE_MAX 30.0 /* the longest pause */
 #define TICK 0.1       /* seconds between two looks for a request to stop */
-enum {
-    WAITS = 20
-}; /* failures in a row that are not counted, because Slurm has not noticed that a host died */
+#define WAITS 20 /* failures in a row that are not counted, because Slurm has not noticed that a host died \
+                  */
 
 typedef struct controller {
     const ls_control_opts *o;

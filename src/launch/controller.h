@@ -20,7 +20,8 @@ typedef struct ls_restart {
 typedef struct ls_account {
     void *context;
     void (*begin)(void *context); /* called when an attempt begins */
-    /* Tells rank 0, which is asked to stop, what is started then (record/next_attempt.h). */
+    /* Before the ranks are asked to stop: leaves a text for rank 0 that says what starts in their place
+     * (record/next_attempt.h). */
     ls_status (*tell_next)(void *context, const char *next);
     bool (*heard_next)(void *context); /* whether it has stopped for that; called when all have ended */
     bool (*worked)(void *context);     /* whether it has recorded anything since, as a step */

@@ -15,10 +15,8 @@
  * attempts may fail on one that has come back. */
 enum { ENOUGH = 2 };
 
-/* A host that stays for so many seconds is like one that was never lost; one that does not, so many times in
- * a row, is not used again. */
-#define TRUSTED 3600.0
-enum { TIMES = 3 };
+#define TRUSTED 3600.0 /* seconds after its return for which the failure of a host is not counted */
+#define TIMES 3        /* so many such failures in a row, and the host is not used again */
 
 typedef struct ls_hosts_asking {
     ls_commands *running; /* NULL: no question is under way */

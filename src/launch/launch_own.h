@@ -101,6 +101,7 @@ void ls_launch_tell_halted(launch *l, int r, const ls_halt *h);
 void ls_launch_look_starting(launch *l);
 
 /* silent_hosts.c */
-/* Tells the user of hosts whose processes say nothing any more, and fails the attempt if ranks of one have
- * not joined within l->o->stall. `starter` is the process of mpirun or srun, `name` its name. */
+/* Names hosts whose supervising processes have sent no sign of life for 8 s. Fails the attempt if such a host
+ * has ranks that have not joined, and is silent for l->o->stall. `starter` is the process of mpirun or srun,
+ * `name` its name. */
 void ls_launch_look_silent(launch *l, const char *name, int starter);

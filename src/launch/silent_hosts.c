@@ -1,5 +1,5 @@
-/* silent_hosts.c - finds hosts that are frozen or cut off, and tells the user. The processes that watch ranks
- * give signs of life (supervise.c), so it is seen at any time, also while no rank waits for another. */
+/* silent_hosts.c - finds hosts that are frozen or cut off, and names them to the user. On each host the
+ * processes that watch ranks send signs of life (supervise.c), also while no rank waits for another. */
 #include <math.h>
 
 #include "base/c_locale.h"

@@ -191,7 +191,13 @@ static ls_status agree_on_model(ls_group *g, const ls_saved_model *t, ls_status 
                     host, ls_error_message());
     first = own;
     LS_TRY(ls_group_broadcast(g, &first, sizeof first, 0));
-    if (s == LS_OK && own != first)
+    if (s == LS_OK && own != first && ls_group_hosts(g) == 1)
+        s = ls_fail(
+            LS_E_USAGE,
+            "%s is not the checkpoint that rank 0 has under this name: if the run is still trained, it "
+            "has saved meanwhile, so start eval again",
+            t->checkpoint ? t->checkpoint : "the model");
+    else if (s == LS_OK && own != first)
         s = ls_fail(
             LS_E_USAGE,
             "host %s: %s is not the checkpoint that rank 0 has under this name: all hosts read it, so "

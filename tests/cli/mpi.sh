@@ -61,6 +61,11 @@ LOCKSTEP_FAKE_NODES=2 "$mpirun" -n 4 "$lockstep" eval runs/one > out 2> err || f
 "$lockstep" eval runs/one > alone 2> err || fails "one process does not evaluate"
 [ "$(grep -c '^loss' out)" = 1 ] && [ "$(sed 's/).*//' out)" = "$(sed 's/).*//' alone)" ] || fails "4 ranks on 2 hosts evaluate otherwise than one process"
 
+# ranks that have different checkpoints under one name do not evaluate a mixture
+"$lockstep" train small.yaml --set run.name=one --set run.seed=1 --set run.storage=other/runs > out 2> err || fails "another run does not train"
+if "$mpirun" -n 2 sh -c "[ \$OMPI_COMM_WORLD_RANK = 0 ] || cd other; exec $lockstep eval runs/one" > out 2> err; then fails "two ranks evaluate a mixture"; fi
+grep -q "^error: .*runs/one/checkpoints/[a-z0-9-]* is not the checkpoint that rank 0 has under this name: if the run is still trained, it has saved meanwhile, so start eval again$" err || fails "ranks with different checkpoints"
+
 # several say what is wrong at once, or mpirun ends them first: it is said, and all end
 if LOCKSTEP_FAKE_NODES=2 "$mpirun" -n 4 "$lockstep" train small.yaml --set run.name=wrong --set model.init=no/such.safetensors > out 2> err; then
     fails "weights that are not there"

@@ -12,6 +12,7 @@
 #include "comm/shm.h"
 #include "launch/controller.h"
 #include "launch/run_account.h"
+#include "support/ranks.h"
 #include "support/support.h"
 
 /* ---- a rank */
@@ -23,13 +24,6 @@ static void on_stop(int number)
     stop_wanted = 1;
 }
 
-static int tell(ls_group *g, ls_status s)
-{
-    if (s != LS_OK && s != LS_E_PEER)
-        ls_group_fail(g, s, ls_error_message());
-    return s == LS_OK ? 0 : s == LS_E_USAGE ? 2 : 1;
-}
-
 /* Rank 1 is killed each time: in the first attempt by a kernel that had no memory left, as a file of a
  * control group says. */
 static int short_of_memory(ls_group *g, int rank)
@@ -37,10 +31,10 @@ static int short_of_memory(ls_group *g, int rank)
     int32_t all = 1;
     if (rank == 1) {
         if (!ls_launch_restart() && ls_file_write("oom/memory.events", "oom_kill 1\n", 11) != LS_OK)
-            return tell(g, LS_E_IO);
+            return tell_parent(g, LS_E_IO);
         raise(SIGKILL);
     }
-    return tell(g, ls_group_all_reduce(g, &all, 1, LS_I32, LS_REDUCE_SUM));
+    return tell_parent(g, ls_group_all_reduce(g, &all, 1, LS_I32, LS_REDUCE_SUM));
 }
 
 /* Until somebody was asked to stop. */
@@ -50,7 +44,7 @@ static int steps(ls_group *g)
         int32_t stop = stop_wanted;
         const ls_status s = ls_group_all_reduce(g, &stop, 1, LS_I32, LS_REDUCE_SUM);
         if (s != LS_OK || stop)
-            return s == LS_OK ? LS_EXIT_STOPPED : tell(g, s);
+            return s == LS_OK ? LS_EXIT_STOPPED : tell_parent(g, s);
         usleep(1000);
     }
 }
@@ -62,7 +56,7 @@ static int in_rank(ls_group *g, int rank, const char *mode)
     if (!strcmp(mode, "grows") && ls_launch_restart())
         return ls_launch_restart() == 1 && ls_group_size(g) == 3 ? 0 : 1;
     if (!strcmp(mode, "spoilt") && ls_launch_restart()) /* fails on three ranks */
-        return tell(g, ls_group_size(g) == 3 && rank ? ls_fail(LS_E_USAGE, "no such folder") : LS_OK);
+        return tell_parent(g, ls_group_size(g) == 3 && rank ? ls_fail(LS_E_USAGE, "no such folder") : LS_OK);
     return steps(g);
 }
 

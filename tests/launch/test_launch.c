@@ -15,6 +15,7 @@
 #include "comm/launched.h"
 #include "comm/shm.h"
 #include "comm/group_own.h"
+#include "support/ranks.h"
 #include "support/support.h"
 #include "launch/launch.h"
 
@@ -25,13 +26,6 @@ static void on_stop(int number)
 {
     (void)number;
     stop_wanted = 1;
-}
-
-static int tell(ls_group *g, ls_status s)
-{
-    if (s != LS_OK && s != LS_E_PEER)
-        ls_group_fail(g, s, ls_error_message());
-    return s == LS_OK ? 0 : s == LS_E_USAGE ? 2 : 1;
 }
 
 /* Its first thread ends, and so the process looks like a corpse; what it dies of comes later. */
@@ -82,7 +76,7 @@ static int steps(ls_group *g, int rank, const char *mode)
             _exit(0);
         ls_status s = ls_group_all_reduce(g, &stop, 1, LS_I32, LS_REDUCE_MAX);
         if (s != LS_OK)
-            return tell(g, s);
+            return tell_parent(g, s);
         if (stop)
             return 75;
         usleep(1000);
@@ -96,11 +90,11 @@ static int place(ls_group *g, int rank)
     sigaction(SIGINT, NULL, &interrupt);
     sigprocmask(SIG_SETMASK, NULL, &blocked);
     if (ls_group_rank(g) != rank || ls_group_size(g) != atoi(getenv("LOCKSTEP_RANKS")))
-        return tell(g, ls_fail(LS_E_INTERNAL, "another place"));
+        return tell_parent(g, ls_fail(LS_E_INTERNAL, "another place"));
     if (interrupt.sa_handler != SIG_IGN || sigismember(&blocked, SIGCHLD))
-        return tell(g, ls_fail(LS_E_INTERNAL, "signals are not as a rank needs them"));
+        return tell_parent(g, ls_fail(LS_E_INTERNAL, "signals are not as a rank needs them"));
     if (!(ls_launch_lead() > 0 && ls_launch_lead() < 60))
-        return tell(g, ls_fail(LS_E_INTERNAL, "lead %g", ls_launch_lead()));
+        return tell_parent(g, ls_fail(LS_E_INTERNAL, "lead %g", ls_launch_lead()));
     return 0;
 }
 
@@ -108,11 +102,12 @@ static int place(ls_group *g, int rank)
 static int again(ls_group *g)
 {
     if (ls_launch_restart() != 2)
-        return tell(g, ls_fail(LS_E_INTERNAL, "restart %d", ls_launch_restart()));
+        return tell_parent(g, ls_fail(LS_E_INTERNAL, "restart %d", ls_launch_restart()));
     double since_command = ls_now() - atof(getenv("TEST_BEGAN"));
     if (since_command - ls_since_exec() - ls_launch_lead() < 0.4)
-        return tell(g, ls_fail(LS_E_INTERNAL, "%g s since the command began, and the restart claims %g of it",
-                               since_command, ls_launch_lead()));
+        return tell_parent(g, ls_fail(LS_E_INTERNAL,
+                                      "%g s since the command began, and the restart claims %g of it",
+                                      since_command, ls_launch_lead()));
     return 0;
 }
 
@@ -123,7 +118,7 @@ static int cores(ls_group *g, int rank, bool bound)
     ls_status s = ls_group_all_gather(g, &mine, sizeof mine, all);
     if (s == LS_OK && ls_cpu_set_meet(&all[0], &all[1]) == bound)
         s = ls_fail(LS_E_INTERNAL, "rank %d has the wrong cores", rank);
-    return tell(g, s);
+    return tell_parent(g, s);
 }
 
 static int in_rank(ls_group *g, int rank, const char *mode, const char *note)
@@ -135,10 +130,10 @@ static int in_rank(ls_group *g, int rank, const char *mode, const char *note)
     if (!strcmp(mode, "bound") || !strcmp(mode, "free"))
         return cores(g, rank, !strcmp(mode, "bound"));
     if (!strcmp(mode, "fail") && rank == 1)
-        return tell(g, ls_fail(LS_E_USAGE, "the recipe is wrong"));
+        return tell_parent(g, ls_fail(LS_E_USAGE, "the recipe is wrong"));
     if (!strcmp(mode, "deaf")) { /* one fails, another never notices */
         if (rank == 1)
-            return tell(g, ls_fail(LS_E_NUMERIC, "the loss is nan"));
+            return tell_parent(g, ls_fail(LS_E_NUMERIC, "the loss is nan"));
         for (;;)
             pause();
     }

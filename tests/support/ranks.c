@@ -53,3 +53,10 @@ ls_status run_ranks(int n, rank_fn fn, void *context)
         pthread_join(ranks[i].thread, NULL);
     return run.first == LS_OK ? LS_OK : ls_fail(run.first, "%s", run.message);
 }
+
+int tell_parent(ls_group *g, ls_status s)
+{
+    if (s != LS_OK && s != LS_E_PEER)
+        ls_group_fail(g, s, ls_error_message());
+    return s == LS_OK ? 0 : s == LS_E_USAGE ? 2 : 1;
+}

@@ -16,3 +16,7 @@ typedef ls_status (*rank_fn)(ls_group *g, void *context);
 /* Runs it on all ranks and returns when all have ended. The first rank to fail fails the group, and its
  * status and message are this call's own; a failure of its own goes before one that it heard of. */
 ls_status run_ranks(int n, rank_fn fn, void *context);
+
+/* For ranks that are processes: fails the group if `s` is a failure of this rank's own. Returns the exit
+ * status that tells the parent. */
+int tell_parent(ls_group *g, ls_status s);
